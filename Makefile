@@ -8,7 +8,7 @@ TOOLS   := .tools# a relative path: the whole path may have a space
 BIN     := $(TOOLS)/bin
 CLIENTS := test/testclients
 
-# Checks and benchmarks on real tool catalogs read this folder; without it they are skipped and say so.
+# Checks and benchmarks on real tool catalogs read this folder; without it they are skipped, and the log names them.
 export PORTCULLIS_DATA ?=
 export PORTCULLIS_MINISTACK ?= $(CURDIR)/$(TOOLS)/ministack/bin/ministack
 export PORTCULLIS_SAM       ?= $(CURDIR)/$(TOOLS)/sam/bin/sam
@@ -32,7 +32,7 @@ ADDR ?= 127.0.0.1:8080
 ##@ Use
 
 .PHONY: help
-help: ## list what can be made
+help: ## list the targets
 	@awk 'BEGIN{FS=":.*## "} /^##@ /{printf "\n%s\n", substr($$0,5)} /^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
@@ -60,7 +60,7 @@ fmt: ## format the code
 
 .PHONY: fmt-check
 fmt-check:
-	@out=$$(gofmt -l cmd functions internal pkg test); test -z "$$out" || { echo "not formatted (make fmt mends it):"; echo "$$out"; exit 1; }
+	@out=$$(gofmt -l cmd functions internal pkg test); test -z "$$out" || { echo "not formatted (make fmt fixes it):"; echo "$$out"; exit 1; }
 	go mod tidy -diff
 
 .PHONY: vet
@@ -105,14 +105,14 @@ bench: ## every benchmark, once
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-retrieve
-bench-retrieve: ## times of a search, over HTTP, in the gateway and in the index; on a machine at rest
+bench-retrieve: ## times of a search, over HTTP, in the gateway and in the index; on an idle machine
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
 	go test -run '^$$' -bench 'Retrieve(OverHTTP|527|10000)|/527_retrieve|Scan|Rank' -benchmem -count 5 ./internal/cli ./pkg/agent/mcphttp ./pkg/agent/gateway ./pkg/catalog/search
 
 SCALE  ?= 527,10000,100000
 BEFORE ?=
 .PHONY: bench-scale
-bench-scale: ministack ## the gateway with SCALE tools, and an older one (BEFORE=folder), into docs/scale.md; 15 minutes, at rest
+bench-scale: ministack ## the gateway with SCALE tools, and an older one (BEFORE=folder), into docs/scale.md; 15 minutes, on an idle machine
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
 	PORTCULLIS_SCALE=$(SCALE) PORTCULLIS_SCALE_BEFORE=$(abspath $(BEFORE)) PORTCULLIS_SCALE_PAGE=$(CURDIR)/docs/scale.md go test -v -count=1 -timeout 3h ./test/scale
 
@@ -258,7 +258,7 @@ local-up: ## S3 and DynamoDB on this machine: LocalStack where Docker is, else M
 	@localstack/up
 
 .PHONY: local-down
-local-down: ## stop what local-up started
+local-down: ## stop the emulator that local-up started
 	@localstack/down
 
 .PHONY: local-deploy
@@ -327,7 +327,7 @@ $(TOOLS)/checkov/.stamp: infra/requirements-checkov.txt
 browser:
 	@test -n "$${PORTCULLIS_CHROMIUM:-}" || command -v chromium >/dev/null || { \
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
-	  echo "no chromium: install it, or name one in PORTCULLIS_CHROMIUM; the browser tests are skipped without"
+	  echo "no chromium: install it, or name one in PORTCULLIS_CHROMIUM; without it the browser tests are skipped"
 
 $(BIN)/golangci-lint:
 	GOBIN='$(CURDIR)/$(BIN)' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -1,8 +1,9 @@
-"""Gives events to a built function, on MiniStack: what `sam local invoke` does where Docker is.
+"""Invokes a built function with events on MiniStack, as `sam local invoke` does with Docker.
 
     invoke.py NAME FOLDER EVENT...
 
-The function is NAME of template.yaml, its program FOLDER/bootstrap. Prints one line for each answer; its log goes to standard error.
+NAME is the function in template.yaml, and FOLDER/bootstrap is its program. Prints one line for each
+answer. The log of the function goes to standard error.
 """
 
 import base64
@@ -26,7 +27,7 @@ with zipfile.ZipFile(code, "w", zipfile.ZIP_DEFLATED) as archive:
     program.external_attr = 0o755 << 16
     archive.writestr(program, (folder / "bootstrap").read_bytes())
 
-# The emulator says itself where it is.
+# The emulator sets its own address.
 environment = json.loads((pathlib.Path(__file__).parent / "env.json").read_text(encoding="utf-8"))["Parameters"]
 del environment["AWS_ENDPOINT_URL"]
 environment |= {"PORTCULLIS_AUTH": "none", "PORTCULLIS_BOOTSTRAP_SHA256": os.environ.get("PORTCULLIS_BOOTSTRAP_SHA256", ""), "PORTCULLIS_ALLOW_NETS": os.environ.get("ALLOW_NETS", "127.0.0.0/8")}

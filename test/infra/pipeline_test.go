@@ -62,14 +62,14 @@ func TestSmoke(t *testing.T) {
 		mcp         int
 		want, ended string
 	}{
-		{"a gateway", 200, well, 401, "what was deployed answers", ""},
-		{"one that lets everybody in", 200, well, 200, "what was deployed answers", ""},
-		{"one that wants signatures", 200, well, 403, "what was deployed answers", ""},
+		{"a gateway", 200, well, 401, "the deployed gateway answers", ""},
+		{"a gateway that admits everybody", 200, well, 200, "the deployed gateway answers", ""},
+		{"a gateway that requires signatures", 200, well, 403, "the deployed gateway answers", ""},
 		{"one without a config", 503, `{"status":"failing"}`, 401, "the gateway works: 503", "exit status 1"},
 		{"functions that do not start", 502, "", 502, "the gateway works: 502", "exit status 1"},
-		{"something else", 200, "<html>", 401, "no gateway's", "exit status 1"},
-		{"no such path", 200, well, 404, "asked who they are: 404", "exit status 1"},
-		{"agents get errors", 200, well, 500, "asked who they are: 500", "exit status 1"},
+		{"something else", 200, "<html>", 401, "did not answer like a gateway", "exit status 1"},
+		{"no such path", 200, well, 404, "without credentials: 404", "exit status 1"},
+		{"agents get errors", 200, well, 500, "without credentials: 500", "exit status 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

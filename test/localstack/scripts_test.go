@@ -202,7 +202,7 @@ func TestSamSaysWhatNeedsDocker(t *testing.T) {
 	if err != nil || out != want {
 		t.Errorf("the functions of events are %q (%s, %v), want %q", out, said, err, want)
 	}
-	if _, said, err := b.run(t, "sam", "invoke", "events/none.json"); err == nil || !strings.Contains(said, "want start-api, or invoke or functions") {
+	if _, said, err := b.run(t, "sam", "invoke", "events/none.json"); err == nil || !strings.Contains(said, "use start-api, or invoke or functions") {
 		t.Errorf("invoke of an event that is not there says %q (%v)", said, err)
 	}
 }
