@@ -308,9 +308,9 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 func (s *Snapshot) Index() *search.Index { return s.index }
 
 // SHA256 returns a lower-case hex SHA-256 over the encoding: the SHA-256 of the only shard, or a
-// SHA-256 over those of all shards. Snapshots with the same digest hold the same tools and approval
-// states; outcomes may differ. A snapshot that was built or loaded has its digest. For a snapshot
-// from [Decode], SHA256 computes the digest.
+// SHA-256 over the digests of all shards. Snapshots with the same digest hold the same tools and
+// approval states; outcomes may differ. A snapshot that was built or loaded has its digest. For a
+// snapshot from [Decode], SHA256 computes the digest.
 func (s *Snapshot) SHA256() string {
 	if s.sha256 != "" {
 		return s.sha256
