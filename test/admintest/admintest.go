@@ -126,19 +126,19 @@ func (d *Fixture) OpenWith(syncer decide.Syncer) {
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 
-// SetBack disables fs:read_file, and then restores an older copy of the store: the store lost the
-// record of that decision, and the catalog has it.
-func (d *Fixture) SetBack() {
+// RestoreOldStore disables fs:read_file and syncs, then restores the approval store from before the
+// decision. The catalog then has a decision of which the store has no record.
+func (d *Fixture) RestoreOldStore() {
 	d.T.Helper()
-	yesterday := d.Approvals.Copy()
+	older := d.Approvals.Copy()
 	Into[decide.Tool](d, "/admin/tools/fs/read_file/disable", `{}`)
 	d.Sync()
-	d.Approvals = yesterday
+	d.Approvals = older
 	d.Restart()
 	d.Open()
 }
 
-// Into sends a request that must succeed with 200, and returns the parsed answer.
+// Into sends a request, checks that the status is 200, and returns the parsed response.
 func Into[T any](d *Fixture, path, body string) T {
 	d.T.Helper()
 	a := d.Send(path, body)
@@ -148,7 +148,7 @@ func Into[T any](d *Fixture, path, body string) T {
 	return require.JSON[T](d.T, a.Body)
 }
 
-// Problem sends a request that must fail with status, and returns the detail.
+// Problem sends a request, checks that it fails with status, and returns the detail of the problem.
 func (d *Fixture) Problem(status int, path, body string, headers ...string) string {
 	d.T.Helper()
 	a := d.Send(path, body, headers...)

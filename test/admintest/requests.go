@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// Asks makes an agent request an item as it is now, and returns the id of the request. With
-// arguments it is a request for one call.
+// Asks stores an agent's request for the current definition of an item, and returns the id of the
+// request. If arguments is not "", the request is for one call.
 func (d *Fixture) Asks(a request.Agent, id, note, arguments string) string {
 	d.T.Helper()
 	item := gatewaytest.ID(d.T, id)

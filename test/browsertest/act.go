@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// eval returns the value of an expression in the page, or of the promise that it is. It works also
-// while the page's own scripts are off.
+// eval returns the value of an expression in the page. If the value is a promise, eval waits for
+// the promise. It works even if the page's own scripts are off.
 func eval[V any](b *Tab, expression string) (V, error) {
 	return chromedp.Run(b.ctx, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
 }
@@ -27,29 +27,29 @@ func Eval[V any](b *Tab, expression string) V {
 func Read[V any](b *Tab, expression string) (v V) {
 	b.T.Helper()
 	var err error
-	if !local.Comes(func() bool { v, err = eval[V](b, expression); return err == nil }) {
+	if !local.WaitFor(func() bool { v, err = eval[V](b, expression); return err == nil }) {
 		b.fail("%s: %v", expression, err)
 	}
 	return v
 }
 
-// quoted returns a string as JavaScript has it.
+// quoted returns a string as a JavaScript literal.
 func quoted(s string) string {
 	data, err := json.Marshal(s)
 	if err != nil {
-		return `""` // a string always is JSON
+		return `""` // unreachable: every string can be encoded
 	}
 	return string(data)
 }
 
-// visible returns an expression for the visible elements of a selector with a text in them.
-// Elements for screen readers only are not visible.
+// visible returns an expression for the visible elements of a selector that contain a text.
+// Elements that are only for screen readers are not visible.
 func visible(selector, text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll(%s)].filter(e => e.checkVisibility({visibilityProperty: true}) && e.getBoundingClientRect().width > 1 && !getComputedStyle(e).clipPath.startsWith('inset(') && (e.innerText || e.value || '').includes(%s))`,
 		quoted(selector), quoted(text))
 }
 
-// Goto opens a path of the gateway, or an address.
+// Goto opens a path of the gateway, or a whole address.
 func (b *Tab) Goto(path string) {
 	b.T.Helper()
 	address := path
@@ -59,7 +59,7 @@ func (b *Tab) Goto(path string) {
 	b.do("open "+address, chromedp.Navigate(address))
 }
 
-// Reload loads the page again; one that was the answer to a form sends the form again.
+// Reload loads the page again. If the page was the answer to a form, it sends the form again.
 func (b *Tab) Reload() { b.T.Helper(); b.do("load the page again", chromedp.Reload()) }
 
 // Loads calls act, which leads to another page or reloads the page, and waits for the page.
@@ -67,7 +67,7 @@ func (b *Tab) Loads(what string, act func()) {
 	b.T.Helper()
 	before := b.Loaded()
 	act()
-	if !local.Comes(func() bool { return b.Loaded() > before }) {
+	if !local.WaitFor(func() bool { return b.Loaded() > before }) {
 		b.fail("%s leads to no page", what)
 	}
 }
@@ -83,44 +83,44 @@ func (b *Tab) Loaded() int {
 func (b *Tab) Until(what, expression string) {
 	b.T.Helper()
 	var last error
-	if !local.Comes(func() bool {
+	if !local.WaitFor(func() bool {
 		var ok bool // a read fails while the page is being replaced: try again
 		ok, last = eval[bool](b, "Boolean("+expression+")")
 		return ok && last == nil
 	}) {
-		b.fail("it does not become true that %s (%v)", what, last)
+		b.fail("never true: %s (%v)", what, last)
 	}
 }
 
-// See waits until an element can be seen.
+// See waits until an element of the selector is visible.
 func (b *Tab) See(selector string) { b.T.Helper(); b.SeeText(selector, "") }
 
-// SeeText waits until an element with a text in it can be seen.
+// SeeText waits until an element of the selector that contains a text is visible.
 func (b *Tab) SeeText(selector, text string) {
 	b.T.Helper()
 	b.Until(fmt.Sprintf("%s with %q can be seen", selector, text), visible(selector, text)+".length > 0")
 }
 
-// Gone waits until no element of a selector can be seen.
+// Gone waits until no element of the selector is visible.
 func (b *Tab) Gone(selector string) {
 	b.T.Helper()
 	b.Until(selector+" is gone", visible(selector, "")+".length == 0")
 }
 
-// Text waits for an element and returns its text, as it can be read.
+// Text waits for an element and returns its visible text.
 func (b *Tab) Text(selector string) string {
 	b.T.Helper()
 	b.See(selector)
 	return Eval[string](b, visible(selector, "")+"[0].innerText")
 }
 
-// Texts returns the text of each element of a selector that can be seen.
+// Texts returns the text of each visible element of a selector.
 func (b *Tab) Texts(selector string) []string {
 	b.T.Helper()
 	return Eval[[]string](b, visible(selector, "")+".map(e => e.innerText)")
 }
 
-// Has reports whether the page has an element, seen or not.
+// Has reports whether the page has an element, visible or not.
 func (b *Tab) Has(selector string) bool {
 	b.T.Helper()
 	return Eval[bool](b, "document.querySelector("+quoted(selector)+") !== null")
@@ -132,11 +132,11 @@ func (b *Tab) Value(selector string) string {
 	return Eval[string](b, "document.querySelector("+quoted(selector)+").value")
 }
 
-// Click clicks on the first element of a selector that can be seen, as a person does: not on one
-// that is switched off or that another element covers.
+// Click clicks on the first visible element of a selector, as a person does. It does not click on a
+// disabled element, and fails if another element covers it.
 func (b *Tab) Click(selector string) { b.T.Helper(); b.ClickText(selector, "") }
 
-// ClickText clicks on the first element of a selector with a text in it.
+// ClickText clicks on the first element of a selector that contains a text.
 func (b *Tab) ClickText(selector, text string) {
 	b.T.Helper()
 	b.Until(fmt.Sprintf("%s with %q can be clicked", selector, text), visible(selector, text)+".some(e => !e.disabled)")
@@ -157,8 +157,8 @@ func (b *Tab) ClickText(selector, text string) {
 	b.do("click on "+selector, chromedp.MouseClickXY(p.X, p.Y))
 }
 
-// painted waits until the page has been painted once, for some seconds at most: until then Chromium
-// drops what the mouse does, which on a busy machine is later than the page has loaded.
+// painted waits at most five seconds until Chromium has painted the page once. Chromium drops mouse
+// events before the first paint, which on a busy machine comes later than the load event.
 func (b *Tab) painted() {
 	b.T.Helper()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -168,7 +168,7 @@ func (b *Tab) painted() {
 	}
 }
 
-// Fill puts a text into a field, as a person who pastes does.
+// Fill sets the text of a field, as a person who pastes text does.
 func (b *Tab) Fill(selector, text string) {
 	b.T.Helper()
 	b.See(selector)

@@ -31,15 +31,15 @@ type violation struct {
 	Nodes            []struct{ HTML, FailureSummary string }
 }
 
-// Rules of axe-core in its own syntax: the rules of colors, and the others.
+// Options of axe-core: only the rules for colors, and all other rules.
 const (
 	colors = `runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}, `
 	layout = `rules: {'color-contrast': {enabled: false}}, `
 )
 
-// accessible fails the test for each violation of one of the rules of axe-core, "" for all, on the
-// page as it is. The rules are put into the page from outside, which no content security policy
-// hinders.
+// accessible fails the test for each rule of axe-core that the current page violates. rules selects
+// rules; "" selects all. The debugging protocol injects axe-core, so the page's content security
+// policy does not block it.
 func (b *Tab) accessible(rules string) {
 	b.T.Helper()
 	for _, v := range b.violations(rules) {

@@ -1,4 +1,4 @@
-// Package browsertest opens pages in a real Chromium, for tests of what people see and press.
+// Package browsertest opens pages in a real Chromium, for tests of pages, clicks and keys.
 //
 // One browser serves a test binary, and each test has its own profile in it:
 //
@@ -9,15 +9,15 @@
 //	tab.Loads("the sign-in", func() { tab.Click("main button") })
 //	tab.Press("j", "Enter")
 //	tab.See("h1")
-//	tab.Everywhere("review") // fits, is accessible, and is kept as pictures
+//	tab.Everywhere("review") // the page fits and is accessible; saves pictures
 //
-// A broken page fails every test: a request to another origin, an error as an answer, a script that
-// fails or that the content security policy stops, a dialog. If a test causes such a fault on
-// purpose, it calls [Tab.Forgive].
+// Some faults of a page fail every test: a request to another origin, an error status, a dialog,
+// and a script that fails or that the content security policy blocks. A test that causes such a
+// fault on purpose calls [Tab.Forgive].
 //
 // Nothing here waits for a fixed time: each action waits for its condition, at most
-// [local.Patience]. Pictures go into the folder in PORTCULLIS_SHOTS; without that variable there
-// are none.
+// [local.Patience]. Pictures go into the folder that PORTCULLIS_SHOTS names; without this variable
+// no picture is saved.
 package browsertest
 
 import (
@@ -42,11 +42,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A Tab is an open page with its own profile: it has no cookie of another test. Its methods end the
-// test if they fail.
+// A Tab is a browser tab with its own profile, so it has no cookies of other tests. Its methods end
+// the test if they fail.
 type Tab struct {
 	T   testing.TB
-	URL string // below which paths are opened
+	URL string // base of the paths that Goto opens
 
 	ctx  context.Context
 	look Look
@@ -63,7 +63,7 @@ type Tab struct {
 // process is the browser of this test binary.
 var process struct {
 	sync.Mutex
-	main bool // Main runs, which ends it
+	main bool // Main runs and will end the browser
 	ctx  context.Context
 	end  []context.CancelFunc
 }
@@ -79,7 +79,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// browser returns the browser, which is started by the first test that asks.
+// browser returns the browser. The first call starts it.
 func browser(t testing.TB) context.Context {
 	t.Helper()
 	process.Lock()
@@ -99,7 +99,7 @@ func browser(t testing.TB) context.Context {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(local.Patience),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		// It resolves no other host than this machine, for every page.
+		// Resolve no other host than this machine.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"))
 	ctx, cancelAll := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(ctx)
@@ -109,8 +109,8 @@ func browser(t testing.TB) context.Context {
 	return ctx
 }
 
-// Open opens a tab on a gateway, 1280 px wide and light. Pages may ask the gateway and the other
-// origins that are named, and nobody else.
+// Open opens a tab for a gateway, 1280 px wide, in the light color scheme. Pages may send requests
+// only to the gateway and to the other origins.
 func Open(t testing.TB, gateway string, others ...string) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
@@ -120,7 +120,7 @@ func Open(t testing.TB, gateway string, others ...string) *Tab {
 	return b
 }
 
-// begin makes a tab ready. Each tab has the focus, as if its window were the only one.
+// begin prepares a tab. Each tab has the focus, as if it were the only window.
 func (b *Tab) begin(l Look) {
 	b.T.Helper()
 	b.do("open a tab", chromedp.Steps())
@@ -133,7 +133,7 @@ func (b *Tab) begin(l Look) {
 	b.T.Cleanup(b.report)
 }
 
-// Again opens another tab of the same profile: the same person, signed in.
+// Again opens another tab with the same profile, so the same person is signed in.
 func (b *Tab) Again() *Tab {
 	b.T.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewWindow(true))
@@ -143,8 +143,8 @@ func (b *Tab) Again() *Tab {
 	return other
 }
 
-// with returns the tab for a subtest: what is found broken fails that.
-func (b *Tab) with(t testing.TB) func() {
+// useFor makes the faults of the tab fail t, until the caller calls the returned function.
+func (b *Tab) useFor(t testing.TB) func() {
 	before := b.T
 	b.T = t
 	return func() {
@@ -160,12 +160,12 @@ func (b *Tab) Run(name string, test func(t *testing.T)) bool {
 		b.T.Fatal("only a test has subtests")
 	}
 	return outer.Run(name, func(t *testing.T) {
-		defer b.with(t)()
+		defer b.useFor(t)()
 		test(t)
 	})
 }
 
-// report fails the test for what was found broken since it last did.
+// report fails the test for each fault since the last report.
 func (b *Tab) report() {
 	b.T.Helper()
 	_, _ = eval[int](b, "1") // events before this answer are recorded now
@@ -174,14 +174,14 @@ func (b *Tab) report() {
 	}
 }
 
-// Forgive lets what matches a pattern be broken from now on, such as "status 409".
+// Forgive ignores later faults that match a pattern, such as "status 409".
 func (b *Tab) Forgive(pattern string) {
 	b.T.Helper()
 	b.report()
 	b.forgiven = append(b.forgiven, regexp.MustCompile(pattern))
 }
 
-// Faults returns and forgets what was found broken and was not forgiven.
+// Faults returns the faults that match no pattern of [Tab.Forgive], and forgets all faults.
 func (b *Tab) Faults() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,17 +192,17 @@ func (b *Tab) Faults() []string {
 	return out
 }
 
-// do runs an action, which must work.
+// do runs an action. An error ends the test.
 func (b *Tab) do(what string, a chromedp.Action[chromedp.Void]) {
 	b.T.Helper()
 	run(b, what, a)
 }
 
-// run runs an action, which must work, and returns its value.
+// run runs an action and returns its value. An error ends the test.
 func run[V any](b *Tab, what string, a chromedp.Action[V]) V {
 	b.T.Helper()
 	ctx, cancel := b.ctx, func() {}
-	if chromedp.FromContext(b.ctx).Target != nil { // else the limit would be the tab's for good
+	if chromedp.FromContext(b.ctx).Target != nil { // the first context becomes that of the tab
 		ctx, cancel = context.WithTimeout(b.ctx, local.Patience)
 	}
 	defer cancel()
@@ -213,7 +213,7 @@ func run[V any](b *Tab, what string, a chromedp.Action[V]) V {
 	return v
 }
 
-// fail ends the test, and says what the page shows.
+// fail ends the test, with the text of the page in the message.
 func (b *Tab) fail(format string, args ...any) {
 	b.T.Helper()
 	b.keep("failed-"+strings.NewReplacer("/", "-", " ", "-").Replace(b.T.Name()), false)
@@ -235,10 +235,10 @@ func (b *Tab) Location() string {
 	return b.at
 }
 
-// Path returns what stands after the gateway's address in the address of the page.
+// Path returns the part of the page's address after the gateway's address.
 func (b *Tab) Path() string { return strings.TrimPrefix(b.Location(), b.URL) }
 
-// Cookie returns the cookie of this name, also one that scripts cannot read; "" if there is none.
+// Cookie returns the value of a cookie, or "" if there is none. It also reads HttpOnly cookies.
 func (b *Tab) Cookie(name string) string {
 	b.T.Helper()
 	return run(b, "cookies", func(ctx context.Context, t *chromedp.Target) (string, error) {
@@ -252,8 +252,8 @@ func (b *Tab) Cookie(name string) string {
 	})
 }
 
-// mayAsk reports whether a page may send a request to an address.
-func (b *Tab) mayAsk(address string) bool {
+// mayRequest reports whether a page may send a request to an address.
+func (b *Tab) mayRequest(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
 		return false
@@ -264,7 +264,7 @@ func (b *Tab) mayAsk(address string) bool {
 	return slices.ContainsFunc(b.origins, func(origin string) bool { return origin == u.Scheme+"://"+u.Host })
 }
 
-// save writes a file into the folder of pictures, if there is one.
+// save writes a file into the folder of pictures, if PORTCULLIS_SHOTS names one.
 func (b *Tab) save(name string, data func() []byte) {
 	b.T.Helper()
 	folder := os.Getenv("PORTCULLIS_SHOTS")

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// serve answers every path with a page, under a policy as strict as ours, and /script.js and
-// /style.css with these.
+// serve starts a server with a content security policy as strict as the console's. It answers
+// /script.js and /style.css with these texts, and every other path with the page.
 func serve(t *testing.T, body, script, style string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func serve(t *testing.T, body, script, style string) *httptest.Server {
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct{ body, script, want string }{
 		"nothing":                  {body: `<p>fine</p>`, script: `document.body.append('fine')`},
-		"another origin":           {body: `<img alt="" src="http://127.0.0.1:1/x.png">`, want: "asks another origin: http://127.0.0.1:1/x.png"},
+		"another origin":           {body: `<img alt="" src="http://127.0.0.1:1/x.png">`, want: "sends a request to another origin: http://127.0.0.1:1/x.png"},
 		"script in the page":       {body: `<script>document.title = 'x'</script>`, want: "Content Security Policy"},
 		"handler in the page":      {body: `<img alt="" src="/missing" onerror="document.title = 'x'">`, want: "Content Security Policy"},
 		"style in the page":        {body: `<p style="color: red">x</p>`, want: "Content Security Policy"},
@@ -63,7 +63,7 @@ func TestFaults(t *testing.T) {
 			if c.want == "" {
 				faults = tab.Faults()
 			} else {
-				local.Comes(func() bool {
+				local.WaitFor(func() bool {
 					faults = append(faults, tab.Faults()...)
 					return strings.Contains(strings.Join(faults, "\n"), c.want)
 				})

@@ -18,38 +18,39 @@ var keys = map[string]string{
 	"Home": kb.Home, "End": kb.End, "PageUp": kb.PageUp, "PageDown": kb.PageDown,
 }
 
-// modifiers are those that are held while another key is pressed.
+// modifiers are the keys that a person holds down while pressing another key.
 var modifiers = map[string]chromedp.Modifier{
 	"Shift": chromedp.ModifierShift, "Control": chromedp.ModifierCtrl, "Alt": chromedp.ModifierAlt, "Meta": chromedp.ModifierMeta,
 }
 
-// Press presses keys in order: "j", "Enter", "Shift+Tab". Held keys count, too.
+// Press presses keys in order: "j", "Enter", "Shift+Tab". [Tab.Presses] also counts the modifiers.
 func (b *Tab) Press(names ...string) {
 	b.T.Helper()
 	for _, name := range names {
 		parts := strings.Split(name, "+")
 		key := parts[len(parts)-1]
 		var all chromedp.Modifier
-		for _, held := range parts[:len(parts)-1] {
-			m, ok := modifiers[held]
+		for _, modifier := range parts[:len(parts)-1] {
+			m, ok := modifiers[modifier]
 			if !ok {
-				b.T.Fatalf("%s: %q is no key to hold", name, held)
+				b.T.Fatalf("%s: %q is not a modifier key", name, modifier)
 			}
 			all |= m
-			b.count(held)
+			b.count(modifier)
 		}
 		typed, ok := keys[key]
 		if !ok {
 			typed = key
 		}
 		if len([]rune(typed)) != 1 {
-			b.T.Fatalf("%q is no key", name)
+			b.T.Fatalf("%q is not a key", name)
 		}
 		b.press(key, typed, all)
 	}
 }
 
-// Type types a text where the focus is. Each character counts, and Shift where it takes it.
+// Type types a text into the focused element. [Tab.Presses] counts each character, and each Shift
+// that a character needs.
 func (b *Tab) Type(text string) {
 	b.T.Helper()
 	for _, r := range text {
@@ -57,8 +58,8 @@ func (b *Tab) Type(text string) {
 	}
 }
 
-// press presses one key while modifiers are held.
-func (b *Tab) press(name, typed string, held chromedp.Modifier) {
+// press presses one key together with modifiers.
+func (b *Tab) press(name, typed string, modifiers chromedp.Modifier) {
 	b.T.Helper()
 	if k := kb.Keys[[]rune(typed)[0]]; k != nil && k.Shift {
 		b.count("Shift")
@@ -66,14 +67,14 @@ func (b *Tab) press(name, typed string, held chromedp.Modifier) {
 	b.count(name)
 	events := kb.Encode([]rune(typed)[0])
 	down, up := events[0], events[len(events)-1]
-	// The character comes with the key, not after it: a page that takes the key keeps it from
-	// being typed.
-	if len(events) == 3 && held&^chromedp.ModifierShift == 0 {
+	// The keydown event contains the character. If the page handles the event and prevents its
+	// default, no character is typed.
+	if len(events) == 3 && modifiers&^chromedp.ModifierShift == 0 {
 		down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
 	}
 	b.do("press "+name, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		for _, e := range []*input.DispatchKeyEventParams{down, up} {
-			e.Modifiers |= int64(held)
+			e.Modifiers |= int64(modifiers)
 			if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, *e); err != nil {
 				return err
 			}
@@ -91,7 +92,7 @@ func (b *Tab) count(name string) {
 	b.presses = append(b.presses, name)
 }
 
-// Presses returns the keys that were pressed since it was last asked.
+// Presses returns the keys that were pressed since the last call of Presses.
 func (b *Tab) Presses() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +101,7 @@ func (b *Tab) Presses() []string {
 	return out
 }
 
-// SavePresses keeps key presses as a file of lines beside the pictures, with their number.
+// SavePresses writes numbered key presses, and their count, to a file in the folder of pictures.
 func (b *Tab) SavePresses(name string, presses []string) {
 	b.T.Helper()
 	b.save(name, func() []byte {

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A Look is how a person has the browser.
+// A Look is a window size, zoom and color scheme of the browser.
 type Look struct {
 	Name  string
 	Width int // of the window, px
@@ -20,7 +20,7 @@ type Look struct {
 	Phone bool
 }
 
-// Looks are those that every page is seen in.
+// Looks are the looks in which [Tab.Everywhere] checks a page.
 var Looks = []Look{
 	{Name: "1280-light", Width: 1280, Zoom: 1},
 	{Name: "1280-dark", Width: 1280, Zoom: 1, Dark: true},
@@ -31,7 +31,7 @@ var Looks = []Look{
 
 const height = 900 // of the window, px
 
-// Look changes how the browser is had. As in life, a zoom of 200 % leaves half the room.
+// Look applies a look. As in a real browser, a zoom of 200 % halves the width in CSS pixels.
 func (b *Tab) Look(l Look) {
 	b.T.Helper()
 	b.look = l
@@ -52,7 +52,7 @@ func (b *Tab) Look(l Look) {
 	}))
 }
 
-// Scripts switches the scripts of pages on or off, from the next page on.
+// Scripts enables or disables the scripts of the pages that load later.
 func (b *Tab) Scripts(on bool) {
 	b.T.Helper()
 	b.do("switch scripts", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -61,7 +61,7 @@ func (b *Tab) Scripts(on bool) {
 	}))
 }
 
-// Fits fails the test if the page is wider than the window, or if it cuts off what is.
+// Fits fails the test if the page, or an element that it cuts off, is wider than the window.
 func (b *Tab) Fits() {
 	b.T.Helper()
 	if width, who := b.width(); width > b.room() || len(who) > 0 {
@@ -94,8 +94,8 @@ func (b *Tab) width() (px int, who []string) {
 	return e.Width, e.Who
 }
 
-// Everywhere checks the page in each of [Looks]: it fits, it is accessible; and keeps a picture of
-// each. Colors are checked at 1280 px, light and dark: in a narrow window they are the same.
+// Everywhere checks in each of [Looks] that the page fits and is accessible, and saves a picture.
+// It checks colors only at 1280 px, light and dark, because a narrow window has the same colors.
 func (b *Tab) Everywhere(name string) {
 	b.T.Helper()
 	before := b.look
@@ -115,10 +115,10 @@ func (b *Tab) Everywhere(name string) {
 	b.Look(before)
 }
 
-// Shot keeps a picture of the whole page as it is.
+// Shot saves a picture of the whole page.
 func (b *Tab) Shot(name string) { b.T.Helper(); b.keep(name, true) }
 
-// keep writes a picture; one that must exist fails the test if it cannot be had.
+// keep saves a picture. If must is true and there is no picture, the test fails.
 func (b *Tab) keep(name string, must bool) {
 	b.T.Helper()
 	b.save(name+".png", func() []byte {

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// watch notes from now on what a page does that it must not do.
+// watch records the faults of the pages that load later.
 func (b *Tab) watch() {
 	b.T.Helper()
 	require.OK(b.T, chromedp.Listen(b.ctx, func(event any) {
@@ -24,7 +24,7 @@ func (b *Tab) watch() {
 			b.mu.Unlock()
 		}
 		if _, ok := event.(*page.EventJavascriptDialogOpening); ok {
-			// Until it is closed the page stands still. The reader of events must not wait.
+			// The page waits until the dialog is closed. The reader of events must not wait.
 			go func() {
 				_, _ = cdp.Call(b.ctx, chromedp.FromContext(b.ctx).Target, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{})
 			}()
@@ -32,7 +32,7 @@ func (b *Tab) watch() {
 	}))
 }
 
-// fault returns what is wrong about an event; "" if nothing is. It runs while the browser waits.
+// fault returns the fault that an event reports, or "". It runs while the browser waits.
 func (b *Tab) fault(event any) string {
 	switch e := event.(type) {
 	case *page.EventFrameNavigated:
@@ -48,15 +48,15 @@ func (b *Tab) fault(event any) string {
 	case *page.EventJavascriptDialogOpening:
 		return fmt.Sprintf("the page opens a dialog (%s): %q", e.Type, e.Message)
 	case *network.EventRequestWillBeSent:
-		if !b.mayAsk(e.Request.URL) {
-			return "the page asks another origin: " + e.Request.URL
+		if !b.mayRequest(e.Request.URL) {
+			return "the page sends a request to another origin: " + e.Request.URL
 		}
 	case *network.EventResponseReceived:
 		if e.Response.Status >= 400 {
 			return fmt.Sprintf("status %d of %s", e.Response.Status, e.Response.URL)
 		}
 	case *network.EventLoadingFailed:
-		if !e.Canceled && e.ErrorText != "net::ERR_ABORTED" { // as what a new page cuts short is
+		if !e.Canceled && e.ErrorText != "net::ERR_ABORTED" { // a new page aborts requests
 			return fmt.Sprintf("a request failed: %s %s", e.ErrorText, e.BlockedReason)
 		}
 	case *log.EventEntryAdded:

@@ -135,7 +135,7 @@ func (f *fleet) plan(event string) lambdatest.Answer {
 // settle waits until no message is left.
 func (f *fleet) settle() {
 	f.t.Helper()
-	if !local.Comes(func() bool {
+	if !local.WaitFor(func() bool {
 		return f.Waiting(f.t, f.queues["WorkUrl"]) == "0 0 0" && f.Waiting(f.t, f.queues["AssembleUrl"]) == "0 0 0"
 	}) {
 		f.t.Fatalf("messages that wait, are worked on, come later: %s of servers, %s of assemblies; the workers wrote\n%.4000s",

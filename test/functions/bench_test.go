@@ -102,7 +102,7 @@ func BenchmarkWarm(b *testing.B) {
 			}
 			b.ReportMetric(median(took), "p50-ms")
 			b.ReportMetric(float64(len(f.Output()))/float64(len(took)), "log-B") // the start's lines among them
-			b.ReportMetric(local.HeldBy(b, f.PID()).Resident, "MB")
+			b.ReportMetric(local.UsageOf(b, f.PID()).Resident, "MB")
 		})
 	}
 }

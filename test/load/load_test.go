@@ -226,7 +226,7 @@ func TestMisbehaving(t *testing.T) {
 	p := programtest.Start(t, dir)
 	y := &tally{t: t, url: p.URL, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		MaxIdleConnsPerHost: clients, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}}}
-	before := local.HeldBy(t, p.PID())
+	before := local.UsageOf(t, p.PID())
 	asleep := goroutines(t, p)
 	p.Log.Reset()
 	p.Start()
@@ -237,11 +237,11 @@ func TestMisbehaving(t *testing.T) {
 	began := time.Now()
 	y.run(f, lasts)
 	rate := float64(y.good.Load()-good) / time.Since(began).Seconds()
-	during := local.HeldBy(t, p.PID())
+	during := local.UsageOf(t, p.PID())
 	y.client.CloseIdleConnections()
-	var after local.Held
+	var after local.Usage
 	for end := time.Now().Add(settled); ; time.Sleep(time.Second) {
-		after = local.HeldBy(t, p.PID())
+		after = local.UsageOf(t, p.PID())
 		if after.Descriptors <= before.Descriptors+moreHeld && after.Resident <= before.Resident+moreMemory || time.Now().After(end) {
 			break
 		}

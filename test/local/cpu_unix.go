@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// OwnCPU returns the processor time that this process has used, more finely than [CPU] does.
+// OwnCPU returns the processor time that this process has used, with a finer resolution than [CPU].
 func OwnCPU(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

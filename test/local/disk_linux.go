@@ -11,8 +11,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// OnSmallDisk runs a test on a disk of its own of so many bytes ("8m"), which it may fill, in a process of
-// its own. It skips the test where the machine lets nobody have one. No subtest may call it.
+// OnSmallDisk runs a test in a separate process with a separate disk of the given size ("8m"),
+// which the test may fill. It skips the test if the machine does not allow such a disk. No subtest
+// may call it.
 func OnSmallDisk(t *testing.T, size string, test func(disk string)) {
 	t.Helper()
 	const variable = "PORTCULLIS_TEST_DISK"
@@ -29,7 +30,7 @@ func OnSmallDisk(t *testing.T, size string, test func(disk string)) {
 	}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) {
-		t.Skipf("this machine lets nobody have a disk of their own: %v", err)
+		t.Skipf("this machine does not allow a user namespace with its own disk: %v", err)
 	}
 	if err != nil || !strings.Contains(string(out), "--- PASS") {
 		t.Errorf("%v\n%s", err, out)

@@ -1,5 +1,5 @@
-// Package local has what tests need of the machine that they run on: a free port, real data,
-// and patience with other processes.
+// Package local helps tests to use the local machine: free ports, real data, and waiting for other
+// processes.
 package local
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// Missing skips a test that needs what is not there. Where CI=true the test fails instead: what
-// was not tested is not known to work.
+// Missing skips a test that needs a missing program or file. If CI=true, the test fails instead,
+// because nobody knows whether untested code works.
 func Missing(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -48,8 +48,8 @@ func Addr(t testing.TB) string {
 	return ""
 }
 
-// Quick runs a function up to five times, and fails the test unless one run takes less than most: what is
-// slow is slow each time, and what another process kept waiting is not.
+// Quick runs a function up to five times, and fails the test unless one run takes less than most.
+// Slow code is slow in every run, but other processes rarely delay every run.
 func Quick(t testing.TB, what string, most time.Duration, run func()) {
 	t.Helper()
 	best := time.Duration(math.MaxInt64)
@@ -60,22 +60,23 @@ func Quick(t testing.TB, what string, most time.Duration, run func()) {
 		}
 		best = min(best, time.Since(began))
 	}
-	t.Errorf("%s takes %v, at most %v are right", what, best, most)
+	t.Errorf("%s takes %v, want at most %v", what, best, most)
 }
 
 // Patience is how long [Until] waits at most.
 const Patience = 2 * time.Minute
 
-// Until waits for what another process or goroutine does in its own time.
+// Until waits until done reports true, and ends the test after [Patience]. Use it to wait for
+// another process or goroutine.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	if !Comes(done) {
-		t.Fatalf("after %v it is not true that %s", Patience, what)
+	if !WaitFor(done) {
+		t.Fatalf("still not true after %v: %s", Patience, what)
 	}
 }
 
-// Comes waits until done, and reports whether it was before [Patience] ended.
-func Comes(done func() bool) bool {
+// WaitFor waits until done reports true, and reports whether that happened before [Patience] ended.
+func WaitFor(done func() bool) bool {
 	ticks, end := time.NewTicker(20*time.Millisecond), time.NewTimer(Patience)
 	defer ticks.Stop()
 	defer end.Stop()
@@ -89,8 +90,8 @@ func Comes(done func() bool) bool {
 	return true
 }
 
-// Data returns the path of a file below the folder that PORTCULLIS_DATA names. Without that
-// the test is skipped.
+// Data returns the path of a file below the folder that PORTCULLIS_DATA names. Without this
+// variable, Data skips the test.
 func Data(t testing.TB, name string) string {
 	t.Helper()
 	folder := os.Getenv("PORTCULLIS_DATA")
@@ -107,12 +108,12 @@ func Tools(t testing.TB) map[string][]json.RawMessage {
 	require.OK(t, err)
 	out := map[string][]json.RawMessage{}
 	for name, tools := range all {
-		out[strings.ReplaceAll(name, " ", "-")] = tools // a server's name has no blank
+		out[strings.ReplaceAll(name, " ", "-")] = tools // a server's name has no space
 	}
 	return out
 }
 
-// A Buffer keeps what one side writes while the other reads.
+// A Buffer stores text that one goroutine writes while another reads.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -125,14 +126,14 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns what was written.
+// String returns the written text.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
 
-// Find returns what the one group of a pattern matches in what was written; "" if nothing does.
+// Find returns the first match of the pattern's only group in the written text, or "".
 func (b *Buffer) Find(pattern string) string {
 	m := regexp.MustCompile(pattern).FindStringSubmatch(b.String())
 	if m == nil {
@@ -141,7 +142,7 @@ func (b *Buffer) Find(pattern string) string {
 	return m[1]
 }
 
-// Reset forgets what was written.
+// Reset drops the written text.
 func (b *Buffer) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// maxCopies is how many copies of the 70 real servers [Many] makes: 8,400 fit into one config.
-// Further tools make the servers larger.
+// maxCopies is how many copies of the 70 real servers [Many] makes. One config can contain 8,400
+// servers. Further copies of tools go into the same servers.
 const maxCopies = 120
 
 const maxName = 128 // bytes of a tool's name
 
-// Many returns n tools by the names of their servers: the real ones (see [Tools]) as often as that
-// needs. In each copy but the first the tools have names of their own, and in every third place of a
-// description a word of the description of some real tool: words are as frequent as among real tools, and
-// no two are the same. The same n gives the same tools.
+// Many returns n tools by the names of their servers, made from copies of the real tools (see
+// [Tools]). In each copy after the first, the tools have other names, and every third word of a
+// description is a random word from the real descriptions. So all tools differ, and words are as
+// frequent as in real tools. The same n gives the same tools.
 func Many(t testing.TB, n int) map[string][]json.RawMessage {
 	t.Helper()
 	base := Tools(t)
@@ -71,7 +71,7 @@ func varied(rng *rand.Rand, tools []json.RawMessage, words []string, copied int)
 	return out
 }
 
-// letter drops what a name may not hold.
+// letter drops characters that a name may not contain.
 func letter(r rune) rune {
 	if r >= 'a' && r <= 'z' {
 		return r

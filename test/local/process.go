@@ -12,25 +12,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A Held is what a process holds.
-type Held struct {
+// A Usage contains the resources that a process uses.
+type Usage struct {
 	Descriptors, Children int
-	Resident, Peak        float64 // MB of memory: now, and at its highest
+	Resident, Peak        float64 // MB of memory, now and at the highest
 }
 
-// HeldBy returns what a process holds, as Linux tells it.
-func HeldBy(t testing.TB, pid int) (h Held) {
+// UsageOf returns the resources that a process uses, from /proc.
+func UsageOf(t testing.TB, pid int) (u Usage) {
 	t.Helper()
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
-		Missing(t, fmt.Sprintf("what a process holds is told by /proc alone: %v", err))
+		Missing(t, fmt.Sprintf("only /proc has the resources of a process: %v", err))
 	}
-	h.Descriptors = len(fds)
+	u.Descriptors = len(fds)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.OK(t, err)
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")
-		into := map[string]*float64{"VmHWM": &h.Peak, "VmRSS": &h.Resident}[name]
+		into := map[string]*float64{"VmHWM": &u.Peak, "VmRSS": &u.Resident}[name]
 		if into != nil {
 			kilobytes, err := strconv.Atoi(strings.Fields(value)[0])
 			require.OK(t, err)
@@ -40,22 +40,22 @@ func HeldBy(t testing.TB, pid int) (h Held) {
 	processes, err := filepath.Glob("/proc/[0-9]*/stat")
 	require.OK(t, err)
 	for _, path := range processes {
-		stat, err := os.ReadFile(path) // of one that has ended since: not there
+		stat, err := os.ReadFile(path) // fails if the process has ended since
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		if fields := strings.Fields(rest); err == nil && fields[1] == strconv.Itoa(pid) {
-			h.Children++
+			u.Children++
 		}
 	}
-	return h
+	return u
 }
 
-// ForgetPeak makes the Peak of a process count from now on.
+// ForgetPeak resets the Peak of a process to its current memory.
 func ForgetPeak(t testing.TB, pid int) {
 	t.Helper()
 	require.OK(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0))
 }
 
-// ticks are how many of a second Linux counts processor time in.
+// ticks is how many units of Linux's processor time are in a second.
 const ticks = 100
 
 // CPU returns the processor time that a process has used.
@@ -63,7 +63,7 @@ func CPU(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	require.OK(t, err)
-	_, rest, _ := strings.Cut(string(data), ") ") // behind the name
+	_, rest, _ := strings.Cut(string(data), ") ") // after the name
 	used := 0
 	for _, field := range strings.Fields(rest)[11:13] { // utime, stime
 		n, err := strconv.Atoi(field)

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Terminal returns a terminal on which a person has typed a text ahead. shown ends the terminal, and returns
-// what was printed on it.
+// Terminal returns a terminal on which a person has already typed a text. shown closes the terminal
+// and returns the printed text.
 func Terminal(t testing.TB, typed string) (tty *os.File, shown func() string) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -26,7 +26,7 @@ func Terminal(t testing.TB, typed string) (tty *os.File, shown func() string) {
 	require.OK(t, err)
 	printed := make(chan string, 1)
 	go func() {
-		all, _ := io.ReadAll(person) // ends with an error once nobody has the terminal open
+		all, _ := io.ReadAll(person) // an error after the last user closes the terminal
 		printed <- strings.ReplaceAll(string(all), "\r\n", "\n")
 	}()
 	shown = sync.OnceValue(func() string {

@@ -61,7 +61,7 @@ func (c *contender) syncByFunction(t *testing.T, n int) {
 	if a := f.Invoke([]byte(`{}`)); a.Failed {
 		t.Fatalf("%s: sync: %s\n%.3000s", c.name, a.Payload, a.Output)
 	}
-	c.figures.add("functionPeak", n, local.HeldBy(t, f.PID()).Peak)
+	c.figures.add("functionPeak", n, local.UsageOf(t, f.PID()).Peak)
 }
 
 // upload stores the content of the folder: this commit's snapshot in the bucket form of the
@@ -165,7 +165,7 @@ func (c *contender) coldStart(t *testing.T, n int) {
 	c.figures.add("cold", n, took)
 	c.figures.add("transfer", n, transfer)
 	c.figures.add("own", n, took-transfer)
-	c.figures.add("coldPeak", n, local.HeldBy(t, f.PID()).Peak)
+	c.figures.add("coldPeak", n, local.UsageOf(t, f.PID()).Peak)
 	f.Stop()
 }
 

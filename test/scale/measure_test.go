@@ -79,7 +79,7 @@ func (c *contender) first(t testing.TB, n int, config string) {
 	g := start(t, c.program, c.dir)
 	g.waitForSync()
 	c.figures.add("firstCPU", n, local.CPU(t, g.pid()).Seconds())
-	c.figures.add("firstPeak", n, local.HeldBy(t, g.pid()).Peak)
+	c.figures.add("firstPeak", n, local.UsageOf(t, g.pid()).Peak)
 	require.OK(t, g.search(0))
 	g.stop()
 	c.figures.add("raw", n, stored(t, c.dir))
@@ -142,7 +142,7 @@ func (c *contender) unchanged(t testing.TB, g *gateway, n int) {
 		local.ForgetPeak(t, g.pid())
 		before := local.CPU(t, g.pid())
 		require.OK(t, g.sync())
-		used, peak = (local.CPU(t, g.pid()) - before).Seconds(), local.HeldBy(t, g.pid()).Peak
+		used, peak = (local.CPU(t, g.pid()) - before).Seconds(), local.UsageOf(t, g.pid()).Peak
 	})
 	c.figures.add("sameCPU", n, used)
 	c.figures.add("samePeak", n, peak)

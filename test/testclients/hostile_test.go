@@ -43,11 +43,11 @@ func TestTooMuch(t *testing.T) {
 	newWire(t, gate.URL+"/mcp", "", true, `{}`).wants(t, "mortal__die", map[string]any{},
 		"The connection to MCP server 'mortal' broke before its answer was complete. The call was sent and may have taken effect; check before calling again.", `"isError":true`)
 	tryAll(t, 1)
-	before := local.HeldBy(t, gate.PID())
+	before := local.UsageOf(t, gate.PID())
 	tryAll(t, 100)
-	var after local.Held
+	var after local.Usage
 	local.Until(t, fmt.Sprintf("nothing more is held than before: %+v", before), func() bool {
-		after = local.HeldBy(t, gate.PID())
+		after = local.UsageOf(t, gate.PID())
 		return after.Descriptors <= before.Descriptors && after.Children <= before.Children
 	})
 	if after.Peak > maxMegabytes {

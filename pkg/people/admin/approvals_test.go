@@ -12,7 +12,7 @@ import (
 func setBack(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
-	h.SetBack()
+	h.RestoreOldStore()
 	return h
 }
 

@@ -68,9 +68,9 @@ func TestNoButtonIsRefused(t *testing.T) {
 	}
 }
 
-// setBackHere is SetBack for a stage whose caller stays the same.
+// setBackHere is RestoreOldStore for a stage whose caller stays the same.
 func (s *stage) setBackHere() {
-	s.SetBack()
+	s.RestoreOldStore()
 	s.Sync()
 }
 

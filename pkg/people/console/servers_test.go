@@ -115,7 +115,7 @@ func TestConfigSize(t *testing.T) {
 func TestConfigLostRecords(t *testing.T) {
 	for action, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
 		h := newFixture(t)
-		h.SetBack()
+		h.RestoreOldStore()
 		h.Sync()
 		says(t, h.Page(http.StatusOK, "/admin/config"), "1 approval record was lost", `action="../admin/approvals/restore"`, `action="../admin/approvals/accept"`)
 		list := admintest.Into[decide.Page](h.Fixture, "/admin/tools?server=fs", "")

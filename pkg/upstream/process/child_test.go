@@ -73,7 +73,7 @@ func alive(t *testing.T, pid string) bool {
 // gone fails the test if the process does not end in time.
 func gone(t *testing.T, pid string) {
 	t.Helper()
-	if !local.Comes(func() bool { return !alive(t, pid) }) {
+	if !local.WaitFor(func() bool { return !alive(t, pid) }) {
 		t.Errorf("process %s is left", pid)
 	}
 }
