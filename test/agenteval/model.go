@@ -1,5 +1,5 @@
-// Package agenteval lets a language model do tasks with the tools of a gateway, and counts how well it
-// does. The model is one at any endpoint that speaks the API of OpenAI's chat completions.
+// Package agenteval lets a language model do tasks with the tools of a gateway, and measures the
+// results. The model can be at any endpoint that implements OpenAI's chat completions API.
 package agenteval
 
 import (
@@ -26,45 +26,45 @@ type Model struct {
 	Key  string // sent as a bearer token; "": none
 }
 
-// FromEnv returns the model that PORTCULLIS_EVAL_URL, PORTCULLIS_EVAL_MODEL and PORTCULLIS_EVAL_KEY name.
-// Without the first there is none.
+// FromEnv returns the model that PORTCULLIS_EVAL_URL, PORTCULLIS_EVAL_MODEL and
+// PORTCULLIS_EVAL_KEY name. ok is false if PORTCULLIS_EVAL_URL is not set.
 func FromEnv() (m Model, ok bool) {
 	m = Model{os.Getenv("PORTCULLIS_EVAL_URL"), os.Getenv("PORTCULLIS_EVAL_MODEL"), os.Getenv("PORTCULLIS_EVAL_KEY")}
 	return m, m.URL != ""
 }
 
-// A Gateway is what the model works with.
+// A Gateway lists the tools that the model can call, and calls them.
 type Gateway interface {
 	Tools() []Tool
-	// Call calls one of them. status is the lock of the tool, "" if the tool is not locked.
+	// Call calls a tool of the list. status is the status of a locked tool, "" if it is not locked.
 	Call(name string, arguments json.RawMessage) (text, status string, isError bool)
-	// Schema returns the input schema of a tool of a server, nil if there is none of that name.
+	// Schema returns the input schema of a server's tool, or nil if no tool has the name.
 	Schema(name string) json.RawMessage
 }
 
-// A Tool is one that the model can call.
+// A Tool is a tool that the model can call.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
 }
 
-// An Outcome is how a model did a task.
+// An Outcome is the result of a model at a task.
 type Outcome struct {
 	Task       string
 	Solved     bool     // each tool that the task needs was called, and did not fail
 	Rounds     int      // replies of the model
 	Tokens     int      // of prompts and replies, as the endpoint counts them
 	First      int      // first calls of servers' tools
-	FirstValid int      // of them, those whose arguments fit the tool's schema
+	FirstValid int      // first calls whose arguments match the tool's schema
 	Reactions  []string // "pending_approval: request_access": what the model did after each refusal
-	Answer     string   // its last words
+	Answer     string   // text of the model's last reply
 }
 
 // maxRounds is how many replies a model has for one task.
 const maxRounds = 20
 
-// A message is one of a conversation.
+// A message is one message of a conversation.
 type message struct {
 	Role    string     `json:"role"`
 	Content string     `json:"content"`
@@ -81,11 +81,11 @@ type toolCall struct {
 	} `json:"function"`
 }
 
-// Do lets the model do a task, until it calls no tool any more.
+// Do lets the model do a task. It returns when a reply calls no tool, or after maxRounds replies.
 func (m Model) Do(ctx context.Context, task agenteval.Task, g Gateway) (Outcome, error) {
 	o := Outcome{Task: task.Task}
 	missing, called := slices.Clone(task.Tools), map[string]bool{}
-	refused, last := "", "" // status and call that were refused last
+	refused, last := "", "" // status and text of the last refused call
 	talk := []message{{Role: "user", Content: task.Task}}
 	for o.Rounds < maxRounds {
 		reply, tokens, err := m.reply(ctx, talk, g.Tools())
@@ -126,7 +126,7 @@ func (m Model) Do(ctx context.Context, task agenteval.Task, g Gateway) (Outcome,
 	return o, nil
 }
 
-// A target is the tool of a server that a call is for, and its arguments.
+// A target is the name of the server's tool that a call is for, and the arguments.
 type target struct {
 	Name string
 	Args map[string]any
@@ -144,7 +144,7 @@ func targetOf(name string, arguments json.RawMessage) (t target) {
 	return t
 }
 
-// fits reports whether arguments are valid.
+// fits reports whether the arguments are valid under the schema.
 func fits(schema json.RawMessage, args map[string]any) bool {
 	var s jsonschema.Schema
 	if schema == nil || json.Unmarshal(schema, &s) != nil {
@@ -154,7 +154,7 @@ func fits(schema json.RawMessage, args map[string]any) bool {
 	return err == nil && resolved.Validate(args) == nil
 }
 
-// reaction says what a reply does after a refusal of the call last.
+// reaction describes what a reply does after the gateway refused the call last.
 func reaction(reply message, last string) string {
 	if len(reply.Calls) == 0 {
 		return "answers"
@@ -166,7 +166,7 @@ func reaction(reply message, last string) string {
 	return f.Name
 }
 
-// reply asks the endpoint for the next message, and returns how many tokens that took.
+// reply requests the next message from the endpoint, and returns how many tokens the request took.
 func (m Model) reply(ctx context.Context, talk []message, tools []Tool) (message, int, error) {
 	type function struct {
 		Name        string          `json:"name"`

@@ -18,17 +18,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
-// A reached is a [Gateway] over MCP, with a person who approves requests.
-type reached struct {
+// An mcpGateway is a [Gateway] over MCP, with a person who approves requests.
+type mcpGateway struct {
 	*programtest.Program
 	approves bool
 }
 
-func (g reached) Tools() []Tool {
+func (g mcpGateway) Tools() []Tool {
 	return require.JSON[struct{ Tools []Tool }](g.T, g.RPC("tools/list", "{}")).Tools
 }
 
-func (g reached) Call(name string, arguments json.RawMessage) (text, status string, isError bool) {
+func (g mcpGateway) Call(name string, arguments json.RawMessage) (text, status string, isError bool) {
 	r := g.Program.Call(name, string(arguments))
 	if lock, ok := r.Meta["dev.portcullis/lock"]; ok {
 		status = require.JSON[struct{ Status string }](g.T, lock).Status
@@ -40,7 +40,7 @@ func (g reached) Call(name string, arguments json.RawMessage) (text, status stri
 }
 
 // approve approves every open request.
-func (g reached) approve() {
+func (g mcpGateway) approve() {
 	var page struct {
 		Requests []struct{ ID, Hash, Args string }
 	}
@@ -50,7 +50,7 @@ func (g reached) approve() {
 	}
 }
 
-func (g reached) Schema(name string) json.RawMessage {
+func (g mcpGateway) Schema(name string) json.RawMessage {
 	server, tool, _ := strings.Cut(name, ":")
 	var x struct {
 		Definition struct{ InputSchema json.RawMessage }
@@ -59,7 +59,8 @@ func (g reached) Schema(name string) json.RawMessage {
 	return x.Definition.InputSchema
 }
 
-// scripted is an endpoint of a model that says these replies, each a call ("tool {arguments}") or words.
+// scripted returns a model whose endpoint sends these replies. A reply is a call
+// ("tool {arguments}") or a text.
 func scripted(t *testing.T, replies ...string) Model {
 	t.Helper()
 	next := 0
@@ -90,8 +91,8 @@ func scripted(t *testing.T, replies ...string) Model {
 	return Model{URL: srv.URL, Name: "scripted", Key: "key"}
 }
 
-// A model at the endpoint that the environment names, or a scripted one: it finds a locked tool, asks for
-// it, and does its task when a person has approved it.
+// A model finds a locked tool, requests access, and does its task after a person has approved the
+// tool. The model is a scripted one, then the one that the environment names.
 func TestModel(t *testing.T) {
 	task := agenteval.Task{Task: "Assign ticket 1 to kim. If you need access, ask for it.", Tools: []string{"tickets:assign_ticket"}}
 	assign := `call_tool_write {"name":"tickets:assign_ticket","args":{"id":1,"assignee":"kim"}}`
@@ -110,7 +111,7 @@ func TestModel(t *testing.T) {
 		}, Outcome{Rounds: 3, Tokens: 300, First: 1, Reactions: []string{"pending_approval: repeats the call", "pending_approval: answers"}, Answer: "It is locked."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := reached{programtest.Start(t, t.TempDir(), "--demo"), tt.approves}
+			g := mcpGateway{programtest.Start(t, t.TempDir(), "--demo"), tt.approves}
 			tt.want.Task = task.Task
 			got, err := scripted(t, tt.replies...).Do(t.Context(), task, g)
 			require.OK(t, err)
@@ -121,16 +122,16 @@ func TestModel(t *testing.T) {
 	}
 	m, ok := FromEnv()
 	if !ok {
-		t.Log("PORTCULLIS_EVAL_URL names no model: the scripted one alone was run")
+		t.Log("PORTCULLIS_EVAL_URL names no model: only the scripted model was run")
 		return
 	}
-	got, err := m.Do(t.Context(), task, reached{programtest.Start(t, t.TempDir(), "--demo"), true})
+	got, err := m.Do(t.Context(), task, mcpGateway{programtest.Start(t, t.TempDir(), "--demo"), true})
 	require.OK(t, err)
 	t.Logf("%s: %+v", m.Name, got)
 }
 
 func TestModelFails(t *testing.T) {
-	_, err := scripted(t).Do(t.Context(), agenteval.Task{Task: "x", Tools: []string{"s:t"}}, reached{programtest.Start(t, t.TempDir(), "--demo"), false})
+	_, err := scripted(t).Do(t.Context(), agenteval.Task{Task: "x", Tools: []string{"s:t"}}, mcpGateway{programtest.Start(t, t.TempDir(), "--demo"), false})
 	if err == nil || !strings.Contains(err.Error(), "400 Bad Request: unexpected request") {
 		t.Errorf("Do = %v", err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/tokens"
 )
 
-// publicTasks are the queries of the public development set: each is a task that needs its best tool, and
-// each with the next one a task that needs two.
+// publicTasks returns tasks made from the queries of the public development set. Each query is a
+// task that needs its best tool. Each two neighbors are together a task that needs two tools.
 func publicTasks(t *testing.T) (tasks []agenteval.Task) {
 	t.Helper()
 	type labelled struct {
@@ -46,7 +46,7 @@ func publicTasks(t *testing.T) (tasks []agenteval.Task) {
 	return tasks
 }
 
-// publicCatalog is a gateway with the tools that the tasks need among 527 others.
+// publicCatalog returns a gateway with the tools that the tasks need, and 527 other tools.
 func publicCatalog(t *testing.T) *gatewaytest.Gateway {
 	t.Helper()
 	servers, known := map[string][]string{}, map[string]bool{}
@@ -77,7 +77,7 @@ func publicCatalog(t *testing.T) *gatewaytest.Gateway {
 	return gw
 }
 
-// solve runs the searcher, and returns with its report the tokens that it read for each task it solved.
+// solve runs the searcher, and returns its report and the tokens that it read per solved task.
 func solve(t *testing.T, gw *gatewaytest.Gateway, tasks []agenteval.Task, limit int, locked bool) (agenteval.Report, int) {
 	t.Helper()
 	cost := 0
@@ -90,8 +90,9 @@ func solve(t *testing.T, gw *gatewaytest.Gateway, tasks []agenteval.Task, limit 
 	return report, cost / max(1, report.Solved)
 }
 
-// The names after the results let the searcher solve with 5 results what it solves with 20, for a third of
-// the tokens, and lines cost a third less again.
+// An answer lists further names after its results. With these names the searcher solves as many
+// tasks with 5 results as with 20, for a third of the tokens. Lines cost another third less than
+// JSON.
 func TestSearcher(t *testing.T) {
 	tasks := publicTasks(t)
 	gw := publicCatalog(t)
@@ -110,8 +111,8 @@ func TestSearcher(t *testing.T) {
 	}
 }
 
-// Where every third server waits for approval, the searcher sees which tools its tasks lack, and solves
-// them when a person has approved those.
+// If every third server waits for approval, the searcher sees which locked tools its tasks need. It
+// solves the tasks after a person has approved these tools.
 func TestSearcherLocked(t *testing.T) {
 	tasks := publicTasks(t)
 	gw := publicCatalog(t)
