@@ -1,5 +1,5 @@
-// Package agenttest asks a gateway over HTTP, wherever it runs: as an agent does at /mcp, and as a
-// person at /admin. It knows none of its code.
+// Package agenttest sends requests to a gateway over HTTP: those of an agent to /mcp, and those of
+// a person to /admin. It imports no code of the gateway, so the gateway can run anywhere.
 package agenttest
 
 import (
@@ -20,11 +20,11 @@ type Client struct {
 	T         testing.TB
 	URL       string            // of the gateway, without a path
 	Transport http.RoundTripper // nil: the network
-	Check     func(Answer)      // is shown every answer; nil: nobody
-	Admin     string            // credentials that /admin is sent, unless a request has others; "": none
+	Check     func(Answer)      // is called with every answer; nil: nothing is called
+	Admin     string            // default credentials of requests to /admin; "": none
 }
 
-// An Answer is what came back.
+// An Answer is the response to a request.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -34,8 +34,8 @@ type Answer struct {
 // Cookies returns the cookies that the answer sets.
 func (a Answer) Cookies() []*http.Cookie { return (&http.Response{Header: a.Header}).Cookies() }
 
-// Send sends a request. A body makes it a POST of JSON, unless headers ("Name: value") say
-// something else.
+// Send sends a request. A request with a body is a POST of JSON, unless headers ("Name: value")
+// contain another content type.
 func (c *Client) Send(path, body string, headers ...string) Answer {
 	c.T.Helper()
 	method, h := http.MethodGet, http.Header{}
@@ -54,7 +54,7 @@ func (c *Client) Send(path, body string, headers ...string) Answer {
 	return c.Do(method, path, body, h)
 }
 
-// Do sends a request as it is.
+// Do sends a request without default headers.
 func (c *Client) Do(method, path, body string, header http.Header) Answer {
 	c.T.Helper()
 	r, err := http.NewRequestWithContext(c.T.Context(), method, c.URL+path, strings.NewReader(body))
@@ -79,8 +79,9 @@ func (c *Client) Do(method, path, body string, header http.Header) Answer {
 	return a
 }
 
-// Ask sends a request as [Client.Send] does, which must be answered with the status, and reads
-// the answer into out unless that is nil. A body that is no string is sent as JSON; nil is none.
+// Ask sends a request as [Client.Send] does, and checks the status of the answer. It reads the
+// answer into out unless out is nil. A string is sent as it is, nil is no body, other bodies become
+// JSON.
 func (c *Client) Ask(status int, path string, body, out any, headers ...string) {
 	c.T.Helper()
 	sent := ""
@@ -99,8 +100,8 @@ func (c *Client) Ask(status int, path string, body, out any, headers ...string) 
 	}
 }
 
-// Pages returns every entry of a list of the API at /admin: what the member of its pages holds. A
-// filter ("status=callable") makes it shorter.
+// Pages returns every entry of a list of the API at /admin. member is the name of the entries in
+// each page. filter ("status=callable") selects entries.
 func Pages[E any](c *Client, list, member, filter string) (all []E) {
 	c.T.Helper()
 	after := ""
@@ -115,7 +116,7 @@ func Pages[E any](c *Client, list, member, filter string) (all []E) {
 	}
 }
 
-// RPC sends a JSON-RPC request, which must have a result, and returns that.
+// RPC sends a JSON-RPC request and returns its result. An error ends the test.
 func (c *Client) RPC(method string, params any, headers ...string) json.RawMessage {
 	c.T.Helper()
 	var a struct{ Result, Error json.RawMessage }
@@ -126,8 +127,8 @@ func (c *Client) RPC(method string, params any, headers ...string) json.RawMessa
 	return a.Result
 }
 
-// Refused sends a JSON-RPC request, which must be answered with an error, and returns its message with
-// its data.
+// Refused sends a JSON-RPC request and returns the message and the data of its error. A result ends
+// the test.
 func (c *Client) Refused(method string, params any, headers ...string) string {
 	c.T.Helper()
 	var a struct {
@@ -149,7 +150,7 @@ func (c *Client) Call(name string, arguments any, headers ...string) Result {
 	return ReadResult(c.T, c.RPC("tools/call", `{"name":"`+name+`","arguments":`+asJSON(c.T, arguments)+`}`, headers...))
 }
 
-// CallJSON calls one of the gateway's tools, which must not fail, and reads its answer into out.
+// CallJSON calls one of the gateway's tools and reads its answer into out. An error ends the test.
 func (c *Client) CallJSON(name string, arguments, out any, headers ...string) {
 	c.T.Helper()
 	r := c.Call(name, arguments, headers...)
@@ -158,7 +159,7 @@ func (c *Client) CallJSON(name string, arguments, out any, headers ...string) {
 	}
 }
 
-// asJSON returns v as JSON, which a string is already.
+// asJSON returns v as JSON. A string is JSON already.
 func asJSON(t testing.TB, v any) string {
 	t.Helper()
 	if s, ok := v.(string); ok {
@@ -169,7 +170,7 @@ func asJSON(t testing.TB, v any) string {
 	return string(data)
 }
 
-// A Result is the result of a tools/call with its one text block.
+// A Result is the result of a tools/call, which has one text block.
 type Result struct {
 	Raw, Text string
 	IsError   bool
@@ -190,7 +191,7 @@ func ReadResult(t testing.TB, raw json.RawMessage) Result {
 	return Result{string(raw), r.Content[0].Text, r.IsError, r.Meta}
 }
 
-// InProcess returns a transport to a handler.
+// InProcess returns a transport that passes requests to a handler.
 func InProcess(h http.Handler) http.RoundTripper { return inProcess{h} }
 
 type inProcess struct{ http.Handler }
