@@ -1,13 +1,13 @@
-// Package allocated measures how much memory a piece of code allocates, for tests that hold a bound.
+// Package allocated measures how much memory a piece of code allocates, for tests of a limit.
 //
-// The sum of all allocations is the same on every machine and at every load, which the memory of the
-// process is not. It is never below the peak, so a bound on it is a bound on the peak.
+// The memory of a process depends on the machine and its load, but the sum of all allocations does
+// not. The sum is never below the peak, so a limit on the sum also limits the peak.
 package allocated
 
 import "runtime"
 
-// By returns how many bytes do allocates, in all goroutines. It takes the least of three runs: the
-// first one may fill caches, and other goroutines may allocate beside it.
+// By returns how many bytes do allocates. It takes the least of three runs, because the first run
+// may fill caches, and other goroutines may allocate at the same time.
 func By(do func()) uint64 {
 	least := ^uint64(0)
 	for range 3 {

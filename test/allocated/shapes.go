@@ -8,7 +8,8 @@ import (
 // A Shape is two definitions of a tool, before and after a change, that are costly to show.
 type Shape struct{ Before, Now string }
 
-// Shapes returns pairs of definitions of about so many bytes each, by what is costly in them.
+// Shapes returns pairs of definitions of about size bytes each. The keys say what makes them
+// costly.
 func Shapes(size int) map[string]Shape {
 	schema := func(inner string) string {
 		return `{"name":"costly","inputSchema":{"type":"object","x":` + inner + `}}`
@@ -46,12 +47,12 @@ func Shapes(size int) map[string]Shape {
 	}
 }
 
-// nested returns arrays of so many levels around a value.
+// nested returns a value inside nested arrays.
 func nested(levels int, inner string) string {
 	return strings.Repeat("[", levels) + inner + strings.Repeat("]", levels)
 }
 
-// list returns values of about so many bytes, with commas between them.
+// list returns values with commas between them, about size bytes in all.
 func list(size int, value func(i int) string) string {
 	var b strings.Builder
 	for i := 0; ; i++ {
