@@ -1,6 +1,6 @@
-// Conformanceclient is the gateway's MCP client, pkg/upstream, as a program: what the conformance
-// suite tests its client scenarios with. The suite starts a server, names the scenario in
-// MCP_CONFORMANCE_SCENARIO and gives the server's URL as the last argument.
+// Conformanceclient is the gateway's MCP client, pkg/upstream, as a program for the client
+// scenarios of the conformance suite. The suite starts a server, names the scenario in
+// MCP_CONFORMANCE_SCENARIO and passes the server's URL as the last argument.
 package main
 
 import (
@@ -31,8 +31,8 @@ func main() {
 	}
 }
 
-// scenarios has the actions after the server's list was loaded. The suite checks only the requests
-// that reach its server; an error that a server returns is no failure here.
+// scenarios contains the actions after the client loaded the server's list. The suite checks only
+// the requests that reach its server, so an error that the server returns is not a failure.
 var scenarios = map[string]func(*agent) error{
 	"initialize":                          nothing,
 	"request-metadata":                    nothing,
@@ -68,7 +68,7 @@ func run(ctx context.Context, getenv func(string) string, url string) error {
 	return scenario(a)
 }
 
-// An agent stands where the callers of the gateway stand.
+// An agent calls the client as the gateway's callers do.
 type agent struct {
 	ctx     context.Context
 	client  *upstream.Client
@@ -87,10 +87,10 @@ func (a *agent) find(name string) (tool.Definition, error) {
 	return a.tools[i], nil
 }
 
-// maxRounds bounds the questions of one call.
+// maxRounds is how often a server may request input during one call.
 const maxRounds = 4
 
-// call calls a tool and answers what the server asks for on the way.
+// call calls a tool. If the server requests input, call answers and retries.
 func (a *agent) call(name, arguments string) error {
 	d, err := a.find(name)
 	if err != nil {
@@ -111,10 +111,11 @@ func (a *agent) call(name, arguments string) error {
 		}
 		c.Rest = replies(result)
 	}
-	return fmt.Errorf("%s asked more than %d times", name, maxRounds)
+	return fmt.Errorf("%s requested input more than %d times", name, maxRounds)
 }
 
-// replies returns the params of the retry: one confirmation a question, and the state as it came.
+// replies returns the params of the retry: a confirmation for each question, and the server's
+// state.
 func replies(result json.RawMessage) rawjson.Object {
 	questions, _ := rawjson.Split(rawjson.Get(result, "inputRequests"), rawjson.Lenient)
 	var answers, rest rawjson.Object
@@ -128,7 +129,7 @@ func replies(result json.RawMessage) rawjson.Object {
 	return rest
 }
 
-// callAll calls every tool that the client took.
+// callAll calls every tool that the client accepted.
 func callAll(a *agent) error {
 	for _, d := range a.tools {
 		if err := a.call(d.Name, `{"region":"us-west1"}`); err != nil {
@@ -138,7 +139,7 @@ func callAll(a *agent) error {
 	return nil
 }
 
-// everyMethod sends one request of each method that has its name in a header.
+// everyMethod sends one request of each method whose name is sent in a header.
 func everyMethod(a *agent) error {
 	for _, c := range []upstream.Call{
 		{Method: mcp.MethodReadResource, Name: "file:///path/to/file%20name.txt"},
@@ -151,7 +152,7 @@ func everyMethod(a *agent) error {
 	return callAll(a)
 }
 
-// callsOfContext makes the calls that the suite asks for.
+// callsOfContext makes the calls that the scenario's context lists.
 func callsOfContext(a *agent) error {
 	var c struct {
 		Calls []struct {
@@ -170,7 +171,7 @@ func callsOfContext(a *agent) error {
 	return nil
 }
 
-// echoSchema sends a tool's schema back as the gateway keeps it.
+// echoSchema sends a tool's schema, as the gateway stores it, back to the server.
 func echoSchema(a *agent) error {
 	d, err := a.find("json_schema_2020_12_tool")
 	if err != nil {
