@@ -1,5 +1,5 @@
-// Package emulator gives tests an AWS to talk to: the one at AWS_ENDPOINT_URL, or otherwise a new
-// MiniStack on loopback that runs as long as the test.
+// Package emulator starts an AWS emulator for tests. It uses the emulator at AWS_ENDPOINT_URL, or
+// otherwise starts MiniStack on loopback for the time of the test.
 package emulator
 
 import (
@@ -28,16 +28,16 @@ const (
 	ministackEnv = "PORTCULLIS_MINISTACK" // the path of the program `ministack`
 )
 
-// keeper starts the emulator ($0, its log $1), waits until its own standard input
-// ends, which the death of the test also brings about, and ends what it started.
+// keeper starts the emulator ($0, its log $1) and ends the emulator when its own standard input
+// ends. If the test process dies, standard input ends too.
 const keeper = `"$0" >"$1" 2>&1 & pid=$!
 read -r line
 kill "$pid"
 wait "$pid"`
 
-// Start returns the endpoint of an emulator ("http://127.0.0.1:4566"). Without one
-// the test is skipped, or fails where CI=true: a driver that was not tested is not
-// one that works. A test starts one and hands the endpoint to its subtests.
+// Start returns the endpoint of an emulator ("http://127.0.0.1:4566"). If there is no emulator,
+// Start skips the test, or fails it if CI=true, because an untested driver may not work. A test
+// starts one emulator and passes the endpoint to its subtests.
 func Start(t testing.TB) string {
 	t.Helper()
 	if endpoint := os.Getenv(endpointEnv); endpoint != "" {
@@ -83,7 +83,7 @@ func run(t testing.TB, program string) (string, error) {
 		_ = cmd.Wait() // it ends by a signal, which is an error
 	}
 	client := http.Client{Timeout: 5 * time.Second}
-	if !local.Comes(func() bool {
+	if !local.WaitFor(func() bool {
 		answer, err := client.Get(endpoint + "/_ministack/health")
 		if err == nil {
 			_ = answer.Body.Close()
@@ -92,13 +92,13 @@ func run(t testing.TB, program string) (string, error) {
 	}) {
 		stop()
 		said, _ := os.ReadFile(log)
-		return "", fmt.Errorf("start %s: no answer after %v; it said:\n%s", program, local.Patience, said)
+		return "", fmt.Errorf("start %s: no answer after %v; its log:\n%s", program, local.Patience, said)
 	}
 	t.Cleanup(stop)
 	return endpoint, nil
 }
 
-// Config is what clients of an emulator need.
+// Config returns the AWS config of an emulator's clients.
 func Config(endpoint string) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint,
@@ -113,13 +113,13 @@ func S3(endpoint string) *s3.Client {
 	return s3.NewFromConfig(Config(endpoint), func(o *s3.Options) { o.UsePathStyle = true })
 }
 
-// A Lossy is an HTTP transport that loses answers: the request arrives and is
-// served, but its sender only hears that the connection broke.
+// A Lossy is an HTTP transport that can lose answers: the server handles the request, but the
+// client only gets a connection error.
 type Lossy struct {
 	lose atomic.Bool
 }
 
-// LoseNext makes the answer to the next request get lost.
+// LoseNext loses the answer to the next request.
 func (l *Lossy) LoseNext() { l.lose.Store(true) }
 
 // RoundTrip implements [http.RoundTripper].
@@ -128,7 +128,7 @@ func (l *Lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || !l.lose.CompareAndSwap(true, false) {
 		return answer, err
 	}
-	_, _ = io.Copy(io.Discard, answer.Body) // the server is done with it
+	_, _ = io.Copy(io.Discard, answer.Body) // wait until the server has handled the request
 	_ = answer.Body.Close()
 	return nil, errors.New("connection reset by peer")
 }

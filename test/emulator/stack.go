@@ -14,9 +14,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Deploy makes a CloudFormation stack of the template file and returns its
-// outputs. So a driver is tested on what infra/ deploys, not on a copy of it.
-// The stack stays until the emulator ends.
+// Deploy creates a CloudFormation stack from the template file and returns its outputs. Drivers are
+// therefore tested on the resources that infra/ deploys, not on copies. The stack exists until the
+// emulator ends.
 func Deploy(t testing.TB, endpoint, stack, template string, parameters map[string]string) map[string]string {
 	t.Helper()
 	body, err := os.ReadFile(template)
@@ -38,8 +38,8 @@ func Deploy(t testing.TB, endpoint, stack, template string, parameters map[strin
 	return outputs
 }
 
-// Create begins to make a CloudFormation stack of a template. It returns what CloudFormation says of
-// a template or of parameters that it refuses.
+// Create starts to create a CloudFormation stack from a template. It returns CloudFormation's error
+// if CloudFormation refuses the template or the parameters.
 func Create(t testing.TB, endpoint, stack, template string, parameters map[string]string) error {
 	form := url.Values{"Action": {"CreateStack"}, "StackName": {stack}, "TemplateBody": {template}}
 	n := 0
@@ -62,8 +62,8 @@ type stackState struct {
 	} `xml:"DescribeStacksResult>Stacks>member>Outputs>member"`
 }
 
-// cloudFormation makes one call. Emulators check no signature, but read from it which
-// service is meant.
+// cloudFormation makes one call. Emulators do not check the signature, but read the name of the
+// service from it.
 func cloudFormation(t testing.TB, endpoint string, form url.Values) (s stackState, err error) {
 	form.Set("Version", "2010-05-15")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/", strings.NewReader(form.Encode()))
