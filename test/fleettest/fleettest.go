@@ -1,11 +1,12 @@
-// Package fleettest is a fleet of MCP servers of which a person has to decide about 43 tools: the
-// state that the console is built for, served by real servers to a real gateway.
+// Package fleettest runs a fleet of MCP servers with 43 tools that a person has to decide about.
+// The console is built for this state. The servers and the gateway are real.
 //
 //	fleet, p := fleettest.Run(t, fleettest.MadeUp(70, 527))
 //	p.Ask(200, "/admin/tools?status=pending_approval", nil, &list)
 //
-// The gateway approved what the servers listed first. Then 40 tools came, 3 changed, and 3 servers
-// got into trouble. The tools are real ones (local.Tools), made up ([MadeUp]) or hostile ([Hostile]).
+// The gateway approved what the servers listed first. Then the servers added 40 tools and changed
+// 3, and 3 servers began to fail. The tools are real (local.Tools), made up ([MadeUp]) or hostile
+// ([Hostile]).
 package fleettest
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A Catalog is the definitions that servers list, by the name of the server.
+// A Catalog contains the definitions that servers list, by the name of the server.
 type Catalog map[string][]json.RawMessage
 
 // Len returns how many definitions there are.
@@ -35,35 +36,35 @@ func (c Catalog) Len() (n int) {
 	return n
 }
 
-// bySize returns the names of the servers, those with the most tools first.
+// bySize returns the names of the servers. Servers with more tools come first.
 func (c Catalog) bySize() []string {
 	return slices.SortedFunc(maps.Keys(c), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(c[b]), len(c[a])), cmp.Compare(a, b))
 	})
 }
 
-// newTools are how many tools are new, of servers one after the other.
+// newTools contains the number of new tools of the largest servers, in order of size.
 var newTools = []int{13, 10, 7, 5, 3, 2}
 
-// The word, the parameter and the hidden character that changed.
+// The added word, the added parameter and the added hidden character.
 const (
 	Word      = "quickly"
 	Parameter = "run_as"
 	Character = "\u200b"
 )
 
-// An Update is what servers listed when their tools were approved, and what they list now.
+// An Update contains the tools that servers listed at approval, and the tools that they list now.
 type Update struct {
 	Before, Now Catalog
 	New         []string // the ids of 40 tools
-	// The ids of tools that have changed: by one word of the description, by one parameter, and by
-	// a character in the description that nobody sees.
+	// The ids of the changed tools: one has another word in the description, one has another
+	// parameter, and one has an invisible character in the description.
 	Word, Parameter, Hidden string
-	Denied, Failing, Slow   string // servers that have trouble now
+	Denied, Failing, Slow   string // servers that fail or are slow now
 }
 
-// NewUpdate chooses what is new and what has changed of a catalog, which needs ten servers. The
-// same catalog has the same update.
+// NewUpdate chooses the new and the changed tools of a catalog, which must have at least ten
+// servers. The same catalog gets the same update.
 func NewUpdate(c Catalog) Update {
 	servers := c.bySize()
 	u := Update{Before: maps.Clone(c), Now: maps.Clone(c)}
@@ -100,7 +101,7 @@ func NewUpdate(c Catalog) Update {
 	return u
 }
 
-// change replaces a definition of a server's list, and returns the id of the tool.
+// change replaces a definition in a server's list, and returns the id of the tool.
 func (u *Update) change(server string, tools []json.RawMessage, i int, to func(json.RawMessage) json.RawMessage) string {
 	tools[i] = to(tools[i])
 	return server + ":" + name(tools[i])
@@ -111,7 +112,7 @@ func (u *Update) Waiting() []string {
 	return append([]string{u.Word, u.Parameter, u.Hidden}, u.New...)
 }
 
-// longest returns the server whose three longest descriptions are longest together.
+// longest returns the server whose three longest descriptions have the largest total length.
 func longest(c Catalog) string {
 	three := func(server string) (n int) {
 		var all []int
@@ -142,7 +143,7 @@ func describe(raw json.RawMessage, text string) json.RawMessage {
 	return rawjson.Set(raw, "description", rawjson.Quote(text))
 }
 
-// insert puts a text behind the n-th word of another.
+// insert inserts what after the n-th word of text.
 func insert(text string, n int, what string) string {
 	for i := 0; i < len(text); i++ {
 		if text[i] == ' ' && i > 0 && text[i-1] != ' ' {
@@ -154,13 +155,13 @@ func insert(text string, n int, what string) string {
 	return text + what
 }
 
-// A Fleet is the servers of an [Update], running.
+// A Fleet contains the running servers of an [Update].
 type Fleet struct {
 	Update
 	Servers map[string]*upstreamtest.Server
 }
 
-// Start starts the servers, as they were before the update, until the test ends.
+// Start starts the servers with their lists before the update. They run until the test ends.
 func Start(t testing.TB, c Catalog) *Fleet {
 	t.Helper()
 	f := &Fleet{Update: NewUpdate(c)}
@@ -168,7 +169,7 @@ func Start(t testing.TB, c Catalog) *Fleet {
 	return f
 }
 
-// RunItems is [Run] with prompts and resources at two servers, which then change.
+// RunItems is [Run] with prompts and resources at two servers. The update also changes these items.
 func RunItems(t testing.TB, a programtest.Access, c Catalog, args ...string) (*Fleet, Items, *programtest.Program) {
 	t.Helper()
 	f := Start(t, c)
@@ -183,14 +184,14 @@ func Run(t testing.TB, c Catalog, args ...string) (*Fleet, *programtest.Program)
 	return RunWith(t, programtest.Access{}, c, args...)
 }
 
-// RunWith is [Run] with another access.
+// RunWith is [Run] with the access a.
 func RunWith(t testing.TB, a programtest.Access, c Catalog, args ...string) (*Fleet, *programtest.Program) {
 	t.Helper()
 	f := Start(t, c)
 	return f, f.run(t, a, func() {}, args...)
 }
 
-// run starts the program before the servers, and updates them.
+// run starts the program with the servers' config, updates the servers, and syncs.
 func (f *Fleet) run(t testing.TB, a programtest.Access, update func(), args ...string) *programtest.Program {
 	t.Helper()
 	dir := t.TempDir()
@@ -202,8 +203,8 @@ func (f *Fleet) run(t testing.TB, a programtest.Access, update func(), args ...s
 	return p
 }
 
-// Apply updates the servers: they list what is new and what has changed; one refuses its
-// credentials, one is out of order, and one takes its time.
+// Apply updates the servers. They list the new and the changed tools. One server then refuses its
+// credentials, one answers 503, and one is slow.
 func (f *Fleet) Apply() {
 	for name, s := range f.Servers {
 		s.SetTools(f.Now[name])
@@ -213,8 +214,8 @@ func (f *Fleet) Apply() {
 	f.Servers[f.Slow].FailOn("tools/list", -1, upstreamtest.Slow(300*time.Millisecond))
 }
 
-// Config returns a config of the servers, with the rest of the file (", …"). The operator says of
-// tools by their names which only read.
+// Config returns a config of the servers. rest (", …") is the rest of the file. The config marks
+// tools as read-only by their names.
 func (f *Fleet) Config(rest string) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.Servers)) {

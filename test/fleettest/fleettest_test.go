@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// parsed returns the definitions of a catalog by id; each must be one that the gateway takes.
-func parsed(t *testing.T, c fleettest.Catalog) map[string]tool.Definition {
+// parse returns the definitions of a catalog by id. An invalid definition ends the test.
+func parse(t *testing.T, c fleettest.Catalog) map[string]tool.Definition {
 	t.Helper()
 	out := map[string]tool.Definition{}
 	for server, tools := range c {
@@ -31,7 +31,7 @@ func parsed(t *testing.T, c fleettest.Catalog) map[string]tool.Definition {
 func TestMadeUp(t *testing.T) {
 	for _, size := range [][2]int{{70, 527}, {100, 10_000}, {10, 60}} {
 		c := fleettest.MadeUp(size[0], size[1])
-		tools := parsed(t, c)
+		tools := parse(t, c)
 		if len(c) != size[0] || c.Len() != size[1] || len(tools) != size[1] {
 			t.Errorf("%d servers, %d tools, %d different, want %v", len(c), c.Len(), len(tools), size)
 		}
@@ -53,7 +53,7 @@ func TestMadeUp(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	check := func(t *testing.T, c fleettest.Catalog) {
 		u := fleettest.NewUpdate(c)
-		before, now := parsed(t, u.Before), parsed(t, u.Now)
+		before, now := parse(t, u.Before), parse(t, u.Now)
 		var added, changed []string
 		for id, d := range now {
 			switch old, known := before[id]; {
@@ -65,12 +65,12 @@ func TestUpdate(t *testing.T) {
 		}
 		slices.Sort(added)
 		if len(added) != 40 || !slices.Equal(added, u.New) || len(now) != len(before)+40 {
-			t.Errorf("new are %q, said to be %q", added, u.New)
+			t.Errorf("new tools %q, but Update.New is %q", added, u.New)
 		}
 		slices.Sort(changed)
 		said := slices.Sorted(slices.Values([]string{u.Word, u.Parameter, u.Hidden}))
 		if len(slices.Compact(said)) != 3 || !slices.Equal(changed, said) {
-			t.Errorf("changed are %q, said to be %q", changed, said)
+			t.Errorf("changed tools %q, but the Update has %q", changed, said)
 		}
 		if got, want := strings.Replace(now[u.Word].Description, " "+fleettest.Word, "", 1), before[u.Word].Description; got != want {
 			t.Errorf("more than a word has changed:\n%s\n%s", want, got)
@@ -84,11 +84,11 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("no parameter was added: %s", now[u.Parameter].Raw)
 		}
 		if len(u.Waiting()) != 43 || u.Denied == u.Failing || u.Failing == u.Slow || u.Slow == u.Denied {
-			t.Errorf("%d wait; trouble have %s, %s, %s", len(u.Waiting()), u.Denied, u.Failing, u.Slow)
+			t.Errorf("%d tools wait; failing servers %s, %s, %s", len(u.Waiting()), u.Denied, u.Failing, u.Slow)
 		}
 		for _, id := range u.Waiting() {
 			if server, _, _ := strings.Cut(id, ":"); slices.Contains([]string{u.Denied, u.Failing, u.Slow}, server) {
-				t.Errorf("%s waits, of a server that has trouble", id)
+				t.Errorf("%s waits, but its server fails", id)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 			fleet, p := fleettest.Run(t, catalog(t))
 			waiting := slices.Sorted(slices.Values(fleet.Waiting()))
 			if got := ids(p, "status=pending_approval"); !slices.Equal(got, waiting) {
-				t.Errorf("wait\n%q, want\n%q", got, waiting)
+				t.Errorf("waiting tools\n%q, want\n%q", got, waiting)
 			}
 			if n := len(ids(p, "status=callable")); n != 527-43 {
 				t.Errorf("%d tools are callable, want %d", n, 527-43)
@@ -54,15 +54,15 @@ func ids(p *programtest.Program, filter string) (all []string) {
 	return slices.Sorted(slices.Values(all))
 }
 
-// Prompts and resources that change or come later wait beside the tools.
+// Prompts and resources that change or are added later wait for approval, like the tools.
 func TestRunItems(t *testing.T) {
 	fleet, items, p := fleettest.RunItems(t, programtest.Access{}, fleettest.MadeUp(12, 140))
 	want := slices.Sorted(slices.Values(slices.Concat(fleet.Waiting(), items.Waiting())))
 	if got := ids(p, "status=pending_approval"); !slices.Equal(got, want) {
-		t.Errorf("wait\n%q, want\n%q", got, want)
+		t.Errorf("waiting items\n%q, want\n%q", got, want)
 	}
 	approved := slices.Sorted(slices.Values(append(slices.Concat(items.Prompts, items.Resources), items.Off, items.Server+":resource:handbook://people/{name}")))
 	if got := slices.Sorted(slices.Values(append(ids(p, "status=callable&kind=prompt"), ids(p, "status=callable&kind=resource")...))); !slices.Equal(got, approved) {
-		t.Errorf("approved are\n%q, want\n%q", got, approved)
+		t.Errorf("approved items\n%q, want\n%q", got, approved)
 	}
 }

@@ -9,22 +9,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// Items are the ids of prompts and resources that a server of a fleet lists beside its tools. They
-// are approved with its first list; what is new or changed, or is so after [Fleet.ChangeItems], waits.
+// Items contains the ids of prompts and resources that a server of a fleet lists beside its tools.
+// Items of the first list are approved. [Fleet.ChangeItems] adds and changes items, which then
+// wait.
 type Items struct {
 	Server string
 
-	Prompts         []string // three that stay as they are
-	Resources       []string // and two of these
-	ChangedPrompt   string   // takes an argument more
-	ChangedResource string   // is described by one word more
+	Prompts         []string // three that do not change
+	Resources       []string // two that do not change
+	ChangedPrompt   string   // gets another argument
+	ChangedResource string   // gets another word in its description
 	NewPrompt       string   // has a severe finding
 	NewTemplate     string
 	Off             string // a prompt of another server, [Items.OffServer]
 	OffServer       string
 }
 
-// URI is one that the template in [Items] matches.
+// URI matches the new template in [Items].
 const URI = "handbook://archive/2026/may"
 
 func raw(definitions ...string) (out []json.RawMessage) {
@@ -34,7 +35,7 @@ func raw(definitions ...string) (out []json.RawMessage) {
 	return out
 }
 
-// The server's list before and after the change.
+// itemsBefore returns the server's items before the change, and itemsNow those after the change.
 func itemsBefore() upstreamtest.Items {
 	return upstreamtest.Items{
 		Prompts: raw(
@@ -59,8 +60,8 @@ func itemsNow() upstreamtest.Items {
 	return now
 }
 
-// ListItems makes two servers list prompts and resources, before a gateway meets them: the server
-// of the changed tools, and the last other server by name without trouble.
+// ListItems makes two servers list prompts and resources: the server of the changed tools, and the
+// last other healthy server by name. Call it before a gateway loads the servers.
 func (f *Fleet) ListItems() Items {
 	home := f.home()
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Servers)), func(s string) bool {
@@ -79,13 +80,13 @@ func (f *Fleet) ListItems() Items {
 	}
 }
 
-// home is the server of the tools that have changed.
+// home returns the server of the changed tools.
 func (f *Fleet) home() string {
 	server, _, _ := strings.Cut(f.Word, ":")
 	return server
 }
 
-// Waiting returns what waits after the change.
+// Waiting returns the ids of the items that wait after the change.
 func (i Items) Waiting() []string {
 	return []string{i.ChangedPrompt, i.ChangedResource, i.NewPrompt, i.NewTemplate}
 }

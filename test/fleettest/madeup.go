@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// The words that tools are made of.
+// The words of the names and descriptions of made-up tools.
 var (
 	things = strings.Fields("account alert archive article backup board branch bucket budget calendar campaign card cart channel chart chat " +
 		"cluster comment contact contract customer dashboard dataset deployment device document domain draft driver email employee event " +
@@ -45,9 +45,9 @@ var (
 	}
 )
 
-// MadeUp returns a catalog of so many servers and tools, like real ones in their number and length
-// of words, parameters and annotations, and the same in every run. A few servers have many tools,
-// most have few.
+// MadeUp returns a catalog that is the same in every run. The number and length of words,
+// parameters and annotations are like those of real tools. A few servers have many tools, and most
+// have few.
 func MadeUp(servers, tools int) Catalog {
 	rng := rand.New(rand.NewPCG(uint64(servers), uint64(tools)))
 	c := Catalog{}
@@ -66,7 +66,7 @@ func MadeUp(servers, tools int) Catalog {
 	return c
 }
 
-// madeUpTools returns so many tools with different names.
+// madeUpTools returns n tools with different names.
 func madeUpTools(rng *rand.Rand, n int) []json.RawMessage {
 	taken := map[string]bool{}
 	var out []json.RawMessage
@@ -81,7 +81,7 @@ func madeUpTools(rng *rand.Rand, n int) []json.RawMessage {
 		words := []string{fmt.Sprintf(pick(rng, openings), strings.ToUpper(verb[:1])+verb[1:], thing)}
 		more := rng.IntN(4)
 		if rng.IntN(40) == 0 {
-			more = 50 // about 500 words, as the longest of real tools have
+			more = 50 // about 500 words, like the longest descriptions of real tools
 		}
 		for range more {
 			words = append(words, pick(rng, sentences))
