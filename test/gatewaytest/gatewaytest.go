@@ -1,8 +1,8 @@
 // Package gatewaytest runs a whole gateway in memory, for tests.
 //
-// It uses the real parts, from the parser of the config to the sessions of agents, over stores in
-// memory. Only the servers behind it are not real: the test defines their lists and answers. Tools
-// come into the gateway by a sync, and decisions through approval records, as in life:
+// The parts of the gateway are the real ones, from the config parser to the sessions of agents, and
+// the stores are in memory. Only the upstream servers are not real: the test defines their lists
+// and answers. As in production, a sync loads tools, and approval records contain decisions:
 //
 //	gw := gatewaytest.New(t)
 //	gw.Serve("files", gatewaytest.Tool("read_file", "Read a file.", gatewaytest.ReadOnly))
@@ -11,9 +11,9 @@
 //	gw.Decide("files:read_file", "disable")
 //	got := gw.Call("call_tool_read", `{"name": "files:read_file"}`)
 //
-// The clock stands still, or moves by one step at each read, until the test moves it: see [Clock].
-// Faults of the stores are hooks of [objecttest.Mem] and [approvaltest.Mem]. A test that replaces a
-// part, such as the upstream client, sets the field and calls [Gateway.Restart].
+// The test moves the clock, which can also move by a step at each read: see [Clock]. The hooks of
+// [objecttest.Mem] and [approvaltest.Mem] cause faults of the stores. To replace a part, such as
+// the upstream client, set its field and call [Gateway.Restart].
 //
 // [agenttest.Client] calls a gateway over HTTP at any address.
 package gatewaytest
@@ -48,7 +48,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// BaseURL is where the people of a [Gateway] decide.
+// BaseURL is the address of the console of a [Gateway].
 const BaseURL = "https://gate.example.com"
 
 // An Upstream loads the tools of servers and calls them.
@@ -57,14 +57,14 @@ type Upstream interface {
 	gateway.Upstream
 }
 
-// A Gateway is a gateway with everything behind it.
+// A Gateway is a gateway with its stores and its upstream servers.
 type Gateway struct {
 	T              testing.TB
-	*Servers                         // behind it
-	gateway.Caller                   // who opens sessions
-	Meta           json.RawMessage   // of the caller's requests
-	Upstream       Upstream          // how servers are reached: Servers, or what a test sets
-	Live           *upstream.Options // of a client for real servers, which is the Upstream then; nil: none
+	*Servers                         // the upstream servers
+	gateway.Caller                   // opens the sessions
+	Meta           json.RawMessage   // _meta of the caller's requests
+	Upstream       Upstream          // client of the servers: Servers, unless the test sets another
+	Live           *upstream.Options // if not nil, Restart sets Upstream to a real client
 	Clock          *Clock
 	Objects        *objecttest.Mem
 	Approvals      *approvaltest.Mem
@@ -76,8 +76,8 @@ type Gateway struct {
 	MCP    *gateway.Gateway
 }
 
-// New returns a gateway with nothing stored, at noon of 20 November 2026. Its agent may see
-// every server and call every tier.
+// New returns a gateway with empty stores. Its clock shows noon of 20 November 2026, and its agent
+// may see every server and call every tier.
 func New(t testing.TB) *Gateway {
 	clock := &Clock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	g := &Gateway{
@@ -90,7 +90,7 @@ func New(t testing.TB) *Gateway {
 	return g
 }
 
-// NewLive returns a gateway that reaches real servers on loopback, at the real time.
+// NewLive returns a gateway that calls real servers on loopback and uses the real time.
 func NewLive(t testing.TB) *Gateway {
 	g := New(t)
 	g.Clock.Set(time.Time{}, 0)
@@ -99,7 +99,8 @@ func NewLive(t testing.TB) *Gateway {
 	return g
 }
 
-// Restart starts a new process on the stores: it loses what is not stored.
+// Restart starts a new gateway on the same stores, as a new process does. State that is not stored
+// is lost.
 func (g *Gateway) Restart() {
 	if g.Live != nil {
 		client := upstream.New(g.Live)
@@ -114,7 +115,7 @@ func (g *Gateway) Restart() {
 	g.MCP = gateway.New(g.States, g.Approvals, g.Upstream, &g.Options)
 }
 
-// Requests returns what agents ask for and what people decided about it.
+// Requests returns the store of access requests and their decisions.
 func (g *Gateway) Requests() *request.Store { return request.NewStore(g.Approvals, g.Clock.Now) }
 
 // Put stores an object.
@@ -125,8 +126,8 @@ func (g *Gateway) Put(key, data string) {
 	}
 }
 
-// Configure stores a config of all servers that were served. It adds settings to single servers
-// (`"approval": "off"`), and rest to the file.
+// Configure stores a config of all servers that [Servers] describes. settings (`"approval": "off"`)
+// are added to single servers, and rest to the file.
 func (g *Gateway) Configure(settings map[string]string, rest ...string) {
 	g.T.Helper()
 	all := map[string]string{}
@@ -166,7 +167,7 @@ func (g *Gateway) Forbid(rules string) {
 	g.Put(policy.Key, rules)
 }
 
-// Sync runs a sync, which must work, and lets the gateway see it.
+// Sync runs a sync and loads the new state into the gateway. An error ends the test.
 func (g *Gateway) Sync() catalog.Report {
 	g.T.Helper()
 	report, err := g.Syncer.Sync(g.T.Context())
@@ -191,14 +192,14 @@ func (g *Gateway) Record(id string) approval.Record {
 	return r
 }
 
-// Decide applies what ann decides ("approve", "block", "unblock", "disable", "enable", "undo") to
-// the record of a tool. Calls see it at once, other requests when two seconds have passed.
+// Decide applies a decision of ann ("approve", "block", "unblock", "disable", "enable", "undo") to
+// the record of a tool. Calls use the decision immediately, other requests after two seconds.
 func (g *Gateway) Decide(id, decision string) {
 	g.T.Helper()
 	g.DecideSaying(id, decision, approval.Said{Actor: "ann"})
 }
 
-// DecideSaying is Decide by somebody who may have something to say.
+// DecideSaying is [Gateway.Decide] with the actor and the texts of the decision.
 func (g *Gateway) DecideSaying(id, decision string, said approval.Said) {
 	g.T.Helper()
 	r, now := g.Record(id), g.Clock.Now()
@@ -218,7 +219,7 @@ func (g *Gateway) DecideSaying(id, decision string, said approval.Said) {
 	case "undo":
 		r, e, err = approval.UndoDecision(r, r.Rev, said.Actor, now)
 	default:
-		err = fmt.Errorf("no such decision: %q", decision)
+		err = fmt.Errorf("unknown decision %q", decision)
 	}
 	if err == nil {
 		_, err = g.Approvals.Put(g.T.Context(), r, &e)
@@ -236,7 +237,7 @@ func (g *Gateway) Open() *gateway.Session {
 	return s
 }
 
-// Request returns a tools/call with these params, which are JSON.
+// Request returns a tools/call with these params in JSON.
 func Request(t testing.TB, params string) mcp.Request {
 	t.Helper()
 	r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`))
@@ -251,7 +252,7 @@ func (g *Gateway) Try(params string) (json.RawMessage, error) {
 	g.T.Helper()
 	r := Request(g.T, params)
 	if g.Meta != nil {
-		r.Meta, _ = rawjson.Split(g.Meta, rawjson.Strict) // it is a test's own
+		r.Meta, _ = rawjson.Split(g.Meta, rawjson.Strict) // the test wrote valid JSON
 	}
 	return g.Open().CallTool(g.T.Context(), r, mcp.Client{})
 }

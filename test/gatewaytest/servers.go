@@ -22,7 +22,7 @@ const (
 	Additive = `"inputSchema":{"type":"object"},"annotations":{"destructiveHint":false}`
 )
 
-// Tool returns a definition. more is put into it as it is; "" is an empty input schema.
+// Tool returns a definition. more contains its other members; "" stands for an empty input schema.
 func Tool(name, description, more string) string {
 	if more == "" {
 		more = `"inputSchema":{"type":"object"}`
@@ -30,37 +30,37 @@ func Tool(name, description, more string) string {
 	return fmt.Sprintf(`{"name":%s,"description":%s,%s}`, rawjson.Quote(name), rawjson.Quote(description), more)
 }
 
-// A Server is what a server behind a [Gateway] lists and answers.
+// A Server describes the lists and the answers of an upstream server of a [Gateway].
 type Server struct {
-	Tools     []string                                 // definitions; a word is the name of one
+	Tools     []string                                 // definitions, or only names of tools
 	Prompts   []string                                 // definitions
-	Resources []string                                 // definitions, also of templates
-	Outcome   outcome.Outcome                          // of loads; without a Status it is available
+	Resources []string                                 // definitions of resources and templates
+	Outcome   outcome.Outcome                          // result of loads; no Status: available
 	Answer    func(call Sent) (json.RawMessage, error) // nil: a text that names the tool
-	URL       string                                   // in the config; "": one of its name
+	URL       string                                   // in the config; "": made from the name
 }
 
-// A Sent call is one that reached a server.
+// A Sent is a call that reached a server.
 type Sent struct {
-	Server, URL, Tool, Params, Meta string // Tool has the URI of a resource
+	Server, URL, Tool, Params, Meta string // Tool is the URI if a resource was read
 	Retry                           bool
 	Method                          string // "": tools/call
 }
 
-// Servers are an [Upstream] of servers that a test describes. A server that it does not
-// describe lists nothing. The zero Servers is ready to use.
+// Servers is an [Upstream] of servers that a test describes. Other servers list nothing. The zero
+// Servers is ready to use.
 type Servers struct {
 	ByName map[string]*Server
-	Slow   func(ctx context.Context, server string) // runs before each server answers a load; nil: nothing
-	After  func(ctx context.Context)                // runs at the end of a load; nil: nothing
-	Loaded []upstream.Target                        // by the last load
+	Slow   func(ctx context.Context, server string) // if not nil, runs before each answer to a load
+	After  func(ctx context.Context)                // if not nil, runs at the end of a load
+	Loaded []upstream.Target                        // the targets of the last load
 
 	clock *Clock
 	mu    sync.Mutex
 	sent  []Sent
 }
 
-// Server returns the description of a server, to be changed.
+// Server returns the description of a server. The caller may change it.
 func (s *Servers) Server(name string) *Server {
 	if s.ByName == nil {
 		s.ByName = map[string]*Server{}
@@ -85,13 +85,13 @@ func Resource(uri, description string) string {
 	return fmt.Sprintf(`{%q:%q,"name":"a resource","description":%q}`, member, uri, description)
 }
 
-// Serve makes a server list these tools from now on.
+// Serve replaces the tools that a server lists.
 func (s *Servers) Serve(name string, definitions ...string) *Server {
 	s.Server(name).Tools = definitions
 	return s.Server(name)
 }
 
-// Sent returns and forgets the calls that reached servers.
+// Sent returns the calls that reached servers since its last call.
 func (s *Servers) Sent() []Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *Servers) load(target upstream.Target) outcome.Outcome {
 		return o
 	}
 	o.Lists = fmt.Sprintf("%q %q %q", server.Tools, server.Prompts, server.Resources)
-	if o.Lists == target.Lists { // the caller has them
+	if o.Lists == target.Lists { // the caller has these lists already
 		o.Same, o.Tools, o.Items = true, nil, nil
 	}
 	return o
@@ -208,10 +208,10 @@ type Clock struct {
 	step   time.Duration
 }
 
-// Now returns the time, after it let a step pass.
+// Now moves the clock by one step and returns the time.
 func (c *Clock) Now() time.Time { return c.Wait(c.step) }
 
-// Wait lets time pass, and returns the time then.
+// Wait moves the clock by d and returns the new time.
 func (c *Clock) Wait(d time.Duration) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,8 +225,8 @@ func (c *Clock) Wait(d time.Duration) time.Time {
 	return time.Now().Add(c.passed)
 }
 
-// Set sets the time, or with the zero time lets the real one pass, and how much of it passes
-// with every look from now on.
+// Set sets the time, and the step by which each later [Clock.Now] moves the clock. The zero time
+// selects the real time.
 func (c *Clock) Set(now time.Time, step time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
