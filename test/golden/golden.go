@@ -1,7 +1,7 @@
 // Package golden compares the output of a test with a file in the repository.
 //
-// `go test -update` writes the file instead, and `make update` does so in every package that
-// imports this package: read the difference before you commit it.
+// `go test -update` writes the file instead. `make update` runs it in every package that imports
+// this package. Read the difference before you commit it.
 package golden
 
 import (
@@ -33,7 +33,7 @@ func Check(t testing.TB, path, got string) {
 	}
 }
 
-// JSON is [Check] of a JSON value that the file holds indented, with its keys in their order.
+// JSON is [Check] for a JSON value. The file contains the value indented, with its keys in order.
 func JSON(t testing.TB, path, got string) {
 	t.Helper()
 	var b bytes.Buffer
