@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// From returns a transport that hands requests to the function as events of an HTTP API or a
-// Function URL that come from an address, or from any if that is "".
+// From returns a transport that passes requests to the function as events of an HTTP API or a
+// Function URL. The events have the given source address; "" stands for any address.
 func (f *Function) From(address string) http.RoundTripper { return transport{f, address} }
 
 type transport struct {
@@ -24,7 +24,7 @@ type transport struct {
 	address string
 }
 
-// RoundTrip implements [http.RoundTripper]. It returns when the head of the answer is known.
+// RoundTrip implements [http.RoundTripper]. It returns when it has the head of the answer.
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -32,7 +32,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	headers, cookies := map[string]string{"host": cmp.Or(r.Host, r.URL.Host)}, []string(nil)
 	for name, values := range r.Header {
-		if name == "Cookie" { // API Gateway hands them on apart
+		if name == "Cookie" { // API Gateway passes cookies separately
 			cookies = strings.Split(strings.Join(values, "; "), "; ")
 			continue
 		}
@@ -68,9 +68,9 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: out.StatusCode, Header: header(out.Headers, out.Cookies), Body: io.NopCloser(strings.NewReader(out.Body)), Request: r}, nil
 }
 
-// A Front is an HTTP server before functions, like that in AWS: each request goes to an idle
-// environment or, if there is none, to a new one. An environment is busy until the function has
-// ended its answer, even if the client has gone.
+// A Front is an HTTP server in front of functions, like the one of AWS. It passes each request to
+// an idle environment, or to a new environment if none is idle. An environment is busy until the
+// function has ended its answer, even if the client has left.
 type Front struct {
 	URL string
 
@@ -82,16 +82,16 @@ type Front struct {
 	all  []*Function
 }
 
-// maxEnvironments is more than one test needs at once.
+// maxEnvironments is more than one test needs at the same time.
 const maxEnvironments = 32
 
-// NewFront serves the functions that start returns, on loopback, for the length of the test.
+// NewFront serves the functions that start returns, on loopback, until the test ends.
 func NewFront(t testing.TB, start func() *Function) *Front {
 	t.Helper()
 	f := &Front{t: t, start: start}
 	server := httptest.NewServer(f)
 	t.Cleanup(func() {
-		for _, e := range f.Environments() { // what they still write has no reader
+		for _, e := range f.Environments() { // nobody reads what they still write
 			e.Stop()
 		}
 		server.CloseClientConnections()
@@ -108,7 +108,7 @@ func (f *Front) Environments() []*Function {
 	return append([]*Function(nil), f.all...)
 }
 
-// environment returns one that is idle or new; nil if there are too many.
+// environment returns an idle or a new environment, or nil if there are too many.
 func (f *Front) environment() *Function {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +147,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := r.Clone(r.Context())
 	out.Body, out.URL.Host = io.NopCloser(bytes.NewReader(body)), strings.TrimPrefix(f.URL, "http://")
 	answer, err := e.From(address).RoundTrip(out)
-	if err != nil { // as AWS says it
+	if err != nil { // the answer of AWS
 		f.t.Logf("%s %s: %v", r.Method, r.URL, err)
 		http.Error(w, `{"message":"Internal Server Error"}`, http.StatusBadGateway)
 		return
@@ -155,23 +155,23 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = answer.Body.Close() }()
 	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
-	if answer.ContentLength < 0 { // the head does not wait for the first part
+	if answer.ContentLength < 0 { // send the head before the first part
 		_ = http.NewResponseController(w).Flush()
 	}
 	if !f.pass(w, answer.Body) {
-		panic(http.ErrAbortHandler) // the client sees that something is missing
+		panic(http.ErrAbortHandler) // the client sees that the answer is incomplete
 	}
 }
 
-// pass sends a body as it comes, and reads it to its end though the client may have left. It
-// reports whether the function ended it well.
+// pass sends the parts of a body as they arrive. It reads to the end, even if the client has left.
+// It reports whether the function ended the body without an error.
 func (f *Front) pass(w http.ResponseWriter, body io.Reader) bool {
 	flush := http.NewResponseController(w).Flush
 	part := make([]byte, 32<<10)
 	for {
 		n, err := body.Read(part)
 		if n > 0 {
-			_, _ = w.Write(part[:n]) // nobody tells the function that its client left
+			_, _ = w.Write(part[:n]) // the function does not learn that its client left
 			_ = flush()
 		}
 		if err != nil {

@@ -1,12 +1,11 @@
-// Package lambdatest runs a built function as Lambda runs it: a process that asks a
-// runtime API for events and posts its answers there.
+// Package lambdatest runs a built function as Lambda does: a process requests events from a runtime
+// API and posts its answers there.
 //
-// The runtime API is served by the test, so that what is deployed is what is
-// tested, with the start, the environment and the log lines of the real thing. It
-// takes answers whole and answers that stream.
+// The test serves the runtime API. It therefore tests the deployed program, with its real start,
+// environment and log lines. The API accepts whole answers and streamed answers.
 //
-// A [Stack] has what the functions need, on an emulator. Any HTTP client speaks to
-// them through a [Front]:
+// A [Stack] contains the resources that the functions need, on an emulator. HTTP clients call the
+// functions through a [Front]:
 //
 //	programs := lambdatest.Build(t, repo.Path("."), "mcp", "sync")
 //	stack := lambdatest.NewStack(t, emulator.Start(t), programs, map[string]string{
@@ -35,7 +34,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Limits of a test; the real ones are shorter.
+// Limits of a test. The limits in production are shorter.
 const (
 	startLimit  = time.Minute
 	invokeLimit = time.Minute
@@ -64,13 +63,13 @@ func Build(t testing.TB, module string, names ...string) string {
 
 // A Function is a running function.
 type Function struct {
-	agenttest.Client // of a function that a [Stack] started
+	agenttest.Client // set if a [Stack] started the function
 
-	Started    time.Duration  // from its exec to its first question for an event
+	Started    time.Duration  // time from process start to the first request for an event
 	Authorizer map[string]any // in the context of the requests that come through Client; nil: none
 
 	t       testing.TB
-	timeout time.Duration // of an invocation, as the template says
+	timeout time.Duration // of an invocation, as in the template
 	cmd     *exec.Cmd
 	server  *http.Server
 	out     string // file of what it writes
@@ -90,17 +89,17 @@ type event struct {
 	payload []byte
 }
 
-// An Answer is what a function made of an event.
+// An Answer is the answer of a function to an event.
 type Answer struct {
 	RequestID string
 	Payload   []byte
 	Failed    bool    // Payload is {"errorMessage", "errorType"}
-	Output    string  // what the function wrote to its standard streams meanwhile
-	Stream    *Stream // nil: the answer came whole
+	Output    string  // what the function wrote to its standard streams during the invocation
+	Stream    *Stream // nil: the answer is not streamed
 }
 
-// Start runs the program with no environment but env and what Lambda sets. It ends with
-// the test. Ready says whether the start succeeded.
+// Start runs the program with only env and the variables of Lambda as its environment. The program
+// ends with the test. Ready reports whether the start succeeded.
 func Start(t testing.TB, program string, env map[string]string) *Function {
 	t.Helper()
 	f := &Function{
@@ -126,7 +125,7 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 	for name, value := range env {
 		f.cmd.Env = append(f.cmd.Env, name+"="+value)
 	}
-	f.cmd.Stdout, f.cmd.Stderr = out, out // a file: what was written before an answer is there with it
+	f.cmd.Stdout, f.cmd.Stderr = out, out // a file has all lines that were written before an answer
 	began := time.Now()
 	require.OK(t, f.cmd.Start())
 	go func() {
@@ -147,7 +146,7 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 // PID returns the id of the process.
 func (f *Function) PID() int { return f.cmd.Process.Pid }
 
-// Ready reports whether the function runs.
+// Ready reports whether the function is running.
 func (f *Function) Ready() bool {
 	select {
 	case <-f.ended:
@@ -157,8 +156,8 @@ func (f *Function) Ready() bool {
 	}
 }
 
-// Stop ends the process, by its id, and the runtime API. The test fails if a line of JSON that the
-// function wrote has a member twice: log readers keep one of the two, and which one differs.
+// Stop ends the process and the runtime API. The test fails if a JSON line that the function wrote
+// contains a member twice, because some log readers use the first one and others the last.
 func (f *Function) Stop() {
 	f.once.Do(func() {
 		_ = f.cmd.Process.Kill()
@@ -190,7 +189,8 @@ func (f *Function) Invoke(payload []byte) Answer {
 	return a
 }
 
-// Try is [Function.Invoke] of a function that may end meanwhile: then it returns an error.
+// Try is [Function.Invoke] for a function that may end before it answers. Try then returns an
+// error.
 func (f *Function) Try(payload []byte) (Answer, error) { return f.invoke(payload) }
 
 func (f *Function) invoke(payload []byte) (Answer, error) {
@@ -208,13 +208,13 @@ func (f *Function) invoke(payload []byte) (Answer, error) {
 	case <-f.ended:
 		return Answer{}, fmt.Errorf("the function ended: %w", f.err)
 	case <-limit.C:
-		return Answer{}, fmt.Errorf("nobody asked for the event within %v", patience)
+		return Answer{}, fmt.Errorf("the function did not request the event within %v", patience)
 	}
 	select {
 	case a := <-answer:
 		return a, nil
 	case <-f.ended:
-		return Answer{}, fmt.Errorf("the function ended with the event: %w", f.err)
+		return Answer{}, fmt.Errorf("the function ended before it answered: %w", f.err)
 	case <-limit.C:
 		return Answer{}, fmt.Errorf("no answer within %v", patience)
 	}
@@ -227,7 +227,7 @@ func (f *Function) outputFrom(offset int64) string {
 	f.t.Helper()
 	file, err := os.Open(f.out)
 	require.OK(f.t, err)
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	data, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<40))
 	require.OK(f.t, err)
 	return string(data)

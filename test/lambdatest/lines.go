@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Lines reads what a function wrote: lines of JSON, and nothing else. No object has a member twice.
+// Lines parses the output of a function. The test fails if a line is not a JSON object, or if an
+// object contains a member twice.
 func Lines(t testing.TB, output string) []map[string]any {
 	t.Helper()
 	var all []map[string]any
@@ -24,8 +25,8 @@ func Lines(t testing.TB, output string) []map[string]any {
 	return all
 }
 
-// repeatedMember returns the first member that an object of the line has twice. It returns "" if
-// there is none, or if the line is not JSON.
+// repeatedMember returns the name of the first member that an object of the line contains twice. It
+// returns "" if there is none, or if the line is not JSON.
 func repeatedMember(line string) string {
 	if !json.Valid([]byte(line)) {
 		return ""
@@ -33,7 +34,7 @@ func repeatedMember(line string) string {
 	return repeatedIn(json.NewDecoder(strings.NewReader(line)))
 }
 
-// repeatedIn reads one value of valid JSON.
+// repeatedIn is repeatedMember for the next value of valid JSON.
 func repeatedIn(d *json.Decoder) string {
 	open, _ := d.Token()
 	if open != json.Delim('{') && open != json.Delim('[') {

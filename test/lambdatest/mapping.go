@@ -15,8 +15,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A Mapping hands the messages of a queue to environments of a function, one a call, as an event source
-// mapping of Lambda does: a message whose call works is deleted, any other comes again when its time is over.
+// A Mapping passes the messages of a queue to environments of a function, one message a call, as an
+// event source mapping of Lambda does. If the call succeeds, it deletes the message. Otherwise the
+// queue delivers the message again after its visibility timeout.
 type Mapping struct {
 	t     testing.TB
 	queue string // URL
@@ -34,10 +35,11 @@ type Mapping struct {
 	last     types.Message
 }
 
-// Handled counts what became of messages.
+// Handled counts messages by the result of their calls.
 type Handled struct{ Done, Failed, Died int }
 
-// Map begins to hand out the messages of a queue, so many at once, until Stop or the end of the test.
+// Map passes the messages of a queue to functions until Stop or the end of the test. At most most
+// messages are passed at the same time.
 func (s *Stack) Map(t testing.TB, queue string, most int, start func() *Function) *Mapping {
 	t.Helper()
 	m := &Mapping{
@@ -54,8 +56,8 @@ func (s *Stack) Map(t testing.TB, queue string, most int, start func() *Function
 // Queues returns a client of the emulator's queues.
 func (s *Stack) Queues() *sqs.Client { return sqs.NewFromConfig(emulator.Config(s.Endpoint)) }
 
-// Waiting returns how many messages a queue holds: those that wait, those that are being worked on and those
-// that are not due yet.
+// Waiting returns three counts of a queue's messages, with spaces between them: visible messages,
+// messages that a function has received, and delayed messages.
 func (s *Stack) Waiting(t testing.TB, queue string) string {
 	t.Helper()
 	names := []types.QueueAttributeName{
@@ -70,7 +72,8 @@ func (s *Stack) Waiting(t testing.TB, queue string) string {
 	return strings.Join(counts, " ")
 }
 
-// poll is one environment after the other, and what asks the queue for it.
+// poll receives messages and passes them to one environment. If the environment ends, poll starts
+// another for the next message.
 func (m *Mapping) poll() {
 	var f *Function
 	for {
@@ -105,7 +108,7 @@ func (m *Mapping) begin() *Function {
 	return f
 }
 
-// hand gives a message to the function, and reports whether that lives on.
+// hand passes a message to the function, and reports whether the function is still running.
 func (m *Mapping) hand(f *Function, message types.Message) bool {
 	m.mu.Lock()
 	m.busy[f] = true
@@ -113,7 +116,7 @@ func (m *Mapping) hand(f *Function, message types.Message) bool {
 	m.mu.Unlock()
 	a, err := f.Try(QueueEvent(message))
 	if err == nil && !a.Failed {
-		// That is refused where the message has come again meanwhile, to another environment.
+		// The queue refuses this if it has delivered the message again, to another environment.
 		_, _ = m.sqs.DeleteMessage(m.t.Context(), &sqs.DeleteMessageInput{QueueUrl: &m.queue, ReceiptHandle: message.ReceiptHandle})
 	}
 	m.mu.Lock()
@@ -130,7 +133,7 @@ func (m *Mapping) hand(f *Function, message types.Message) bool {
 	return err == nil
 }
 
-// QueueEvent is what Lambda gives a function that messages of a queue start.
+// QueueEvent returns the event that Lambda sends to a function for messages of a queue.
 func QueueEvent(messages ...types.Message) []byte {
 	var records []any
 	for _, m := range messages {
@@ -139,11 +142,11 @@ func QueueEvent(messages ...types.Message) []byte {
 			"messageAttributes": map[string]any{}, "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:queue", "awsRegion": "us-east-1",
 		})
 	}
-	event, _ := json.Marshal(map[string]any{"Records": records}) // nothing in it that cannot be JSON
+	event, _ := json.Marshal(map[string]any{"Records": records}) // all values can be encoded
 	return event
 }
 
-// retire ends an environment, and keeps what it wrote.
+// retire ends an environment and stores its output.
 func (m *Mapping) retire(f *Function) {
 	if f == nil {
 		return
@@ -155,7 +158,7 @@ func (m *Mapping) retire(f *Function) {
 	delete(m.running, f)
 }
 
-// Kill ends an environment that works on a message, by SIGKILL, as soon as there is one.
+// Kill waits until an environment works on a message, and ends the environment by SIGKILL.
 func (m *Mapping) Kill() {
 	m.t.Helper()
 	local.Until(m.t, "a function works on a message", func() bool {
@@ -182,21 +185,21 @@ func (m *Mapping) Handled() Handled {
 	return out
 }
 
-// Bodies returns the messages that were handed out so far.
+// Bodies returns the bodies of the messages that were passed to functions so far.
 func (m *Mapping) Bodies() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]string(nil), m.bodies...)
 }
 
-// Last returns the message that was handed out last.
+// Last returns the message that was passed to a function last.
 func (m *Mapping) Last() types.Message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.last
 }
 
-// Output returns what the environments have written.
+// Output returns the output of all environments.
 func (m *Mapping) Output() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,7 +210,7 @@ func (m *Mapping) Output() string {
 	return out
 }
 
-// Stop ends the environments, after what they are working on.
+// Stop ends each environment after its current message.
 func (m *Mapping) Stop() {
 	m.mu.Lock()
 	select {

@@ -21,28 +21,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/roletest"
 )
 
-// A Fault is what happens to a call of a service.
+// A Fault is a way in which a call of a service fails.
 type Fault int
 
 // The faults.
 const (
 	None      Fault = iota
 	Gone            // the connection breaks
-	Slow            // no answer until the caller gives up
-	Throttled       // the service says that there are too many requests
+	Slow            // no answer until the caller cancels
+	Throttled       // the service answers that there are too many requests
 	Lost            // the call takes effect, and the connection breaks before the answer
-	Cut             // the connection breaks within the answer
-	Garbled         // the call takes effect, and the answer is another text
+	Cut             // the call takes effect, and the connection breaks within the answer
+	Garbled         // the call takes effect, and the answer is HTML
 	Late            // the answer comes after a second
 )
 
 // storms are the faults of [Proxy.Storm].
 var storms = []Fault{Slow, Throttled, Gone, Lost, Cut, Garbled, Late}
 
-// functionsPath is where Lambda has functions.
+// functionsPath is the path of functions in the API of Lambda.
 const functionsPath = "/2015-03-31/functions/"
 
-// A Proxy is a server before an emulator that counts the calls and makes services fail.
+// A Proxy is a server in front of an emulator. It counts the calls and makes services fail.
 type Proxy struct {
 	URL string
 
@@ -53,28 +53,28 @@ type Proxy struct {
 	struck  map[Fault]int
 	death   *death
 	roles   map[string]roletest.Role
-	checked int                             // calls that were held against a role
-	events  map[string]func(payload []byte) // of functions that are served
+	checked int                             // calls that were checked against a role
+	events  map[string]func(payload []byte) // handlers of events, by function
 	running sync.WaitGroup
 	server  *httptest.Server
 }
 
-// Enforce makes the proxy refuse what a function's role does not allow, as AWS does, and
-// makes that a failure of the test. [Start] gives each function its name as access key.
+// Enforce makes the proxy refuse calls that a function's role does not allow, as AWS does. A
+// refused call fails the test. [Start] sets the access key of each function to the function's name.
 func (p *Proxy) Enforce(roles map[string]roletest.Role) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roles = roles
 }
 
-// Checked returns how many calls were held against a role.
+// Checked returns how many calls were checked against a role.
 func (p *Proxy) Checked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.checked
 }
 
-// denied returns the first part of r that the caller's role does not allow, nil if there is none.
+// denied returns the first action of r that the caller's role does not allow, or nil.
 func (p *Proxy) denied(t testing.TB, r *http.Request) *roletest.Request {
 	p.mu.Lock()
 	roles := p.roles
@@ -86,7 +86,7 @@ func (p *Proxy) denied(t testing.TB, r *http.Request) *roletest.Request {
 	caller, _, _ := strings.Cut(credential, "/")
 	role, known := roles[caller]
 	if !known {
-		return nil // the test itself
+		return nil // the test itself is the caller
 	}
 	p.mu.Lock()
 	p.checked++
@@ -109,7 +109,7 @@ func (p *Proxy) denied(t testing.TB, r *http.Request) *roletest.Request {
 	return nil
 }
 
-// NewProxy returns a proxy before the endpoint, for the length of the test.
+// NewProxy returns a proxy in front of the endpoint. It runs until the test ends.
 func NewProxy(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
 	target, err := url.Parse(endpoint)
@@ -135,7 +135,7 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 		case Gone:
 			panic(http.ErrAbortHandler)
 		case Slow:
-			_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the caller went away
+			_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the caller left
 			waitFor(r.Context())
 		case Throttled:
 			throttle(w, service)
@@ -159,8 +159,8 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// Serve passes the events that start a function to invoke, one after the other, like Lambda with
-// one environment. The sender of an event does not wait.
+// Serve passes the asynchronous events of a function to invoke, one after the other, as Lambda does
+// with one environment. The sender of an event does not wait.
 func (p *Proxy) Serve(function string, invoke func(payload []byte)) {
 	var turn sync.Mutex
 	p.mu.Lock()
@@ -177,7 +177,8 @@ func (p *Proxy) Serve(function string, invoke func(payload []byte)) {
 	}
 }
 
-// takeEvent takes an event for a function that is served.
+// takeEvent passes an event to its function. It returns false if [Proxy.Serve] does not have the
+// function.
 func (p *Proxy) takeEvent(w http.ResponseWriter, r *http.Request) bool {
 	name, isCall := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, functionsPath), "/invocations")
 	p.mu.Lock()
@@ -195,7 +196,7 @@ func (p *Proxy) takeEvent(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// waitFor blocks until ctx ends, but no longer than any caller waits.
+// waitFor blocks until ctx ends, but at most one minute. Every caller cancels earlier.
 func waitFor(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -203,29 +204,30 @@ func waitFor(ctx context.Context) {
 	}
 }
 
-// Set makes a service ("s3", "dynamodb", "sqs", "ssm", "secretsmanager", "lambda") fail, or work again.
+// Set sets the fault of a service ("s3", "dynamodb", "sqs", "ssm", "secretsmanager", "lambda").
+// None ends the fault.
 func (p *Proxy) Set(service string, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults[service] = f
 }
 
-// Storm makes a share of the calls of S3 and DynamoDB fail, each in its own way: 0.3 is three of
-// ten, 0 ends the faults. Faults of Set come first.
+// Storm makes a share of the calls of S3 and DynamoDB fail, each with a random fault: 0.3 is three
+// of ten, and 0 ends the faults. A fault of [Proxy.Set] takes precedence.
 func (p *Proxy) Storm(share float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.storm = share
 }
 
-// Struck returns how many calls each fault of the storms has struck.
+// Struck returns how many calls each fault of the storms made fail.
 func (p *Proxy) Struck() map[Fault]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.struck)
 }
 
-// fault returns what happens to a call of a service. The caller holds mu.
+// fault returns the fault of a call of a service. The caller holds mu.
 func (p *Proxy) fault(service string) Fault {
 	f := p.faults[service]
 	if f != None || service != "s3" && service != "dynamodb" || rand.Float64() >= p.storm {
@@ -239,21 +241,22 @@ func (p *Proxy) fault(service string) Fault {
 // writes are the operations that change something.
 var writes = []string{http.MethodPut, http.MethodDelete, "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"}
 
-// A death is the end of a process at one of its writes.
+// A death describes the write at which a process is killed.
 type death struct {
-	left int  // writes until then
-	kept bool // that write takes effect
+	left int  // writes until the kill, including the write of the kill
+	kept bool // the write of the kill takes effect
 	kill func()
 }
 
-// KillAt calls kill at the n-th write of S3 or DynamoDB from now, before or after it took effect.
+// KillAt calls kill at the n-th write of S3 or DynamoDB from now. The write takes effect before the
+// kill if kept is true, and otherwise not at all.
 func (p *Proxy) KillAt(n int, kept bool, kill func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.death = &death{n, kept, kill}
 }
 
-// Killed reports whether that write came, and forgets about it.
+// Killed reports whether the write of [Proxy.KillAt] happened, and cancels the kill.
 func (p *Proxy) Killed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -262,7 +265,7 @@ func (p *Proxy) Killed() bool {
 	return d != nil && d.left <= 0
 }
 
-// dies ends the process that makes a call if it is the time to.
+// dies calls kill if r is the write of [Proxy.KillAt], and reports whether it did.
 func (p *Proxy) dies(r *http.Request, operation string, pass http.Handler) bool {
 	if !slices.Contains(writes, operation) {
 		return false
@@ -317,7 +320,7 @@ func (p *Proxy) Calls() map[string]int {
 	return out
 }
 
-// call tells which service a request is for, and what it asks of it.
+// call returns the service and the operation of a request.
 func call(r *http.Request) (service, operation string) {
 	if name, op, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
 		switch {

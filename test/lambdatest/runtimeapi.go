@@ -14,17 +14,18 @@ import (
 	"time"
 )
 
-// A Stream is an answer that the function is still writing.
+// A Stream is a streamed answer, which the function may still be writing.
 type Stream struct {
 	Status int
 	Header http.Header
 
-	// Body is read as it comes. Closing it is what a client does that leaves: the function is
-	// not told. A read fails with a *[BrokenError] if the function gave up midway.
+	// Body returns the parts of the answer as they arrive. A client that leaves closes Body, and
+	// the function does not learn it. If the function fails midway, a read fails with a
+	// *[BrokenError].
 	Body io.ReadCloser
 }
 
-// A BrokenError is what a function says that gives up in the middle of an answer.
+// A BrokenError is the error of a function that failed in the middle of an answer.
 type BrokenError struct {
 	Type, Message string
 }
@@ -34,10 +35,10 @@ func (e *BrokenError) Error() string {
 	return "the function ended its answer: " + e.Type + ": " + e.Message
 }
 
-// Words of the protocol of streamed answers.
+// Headers, types and sizes of the protocol of streamed answers.
 const (
 	streamType   = "application/vnd.awslambda.http-integration-response"
-	modeHeader   = "Lambda-Runtime-Function-Response-Mode" // Go's client sends none: it streams always
+	modeHeader   = "Lambda-Runtime-Function-Response-Mode" // the Go client sends none
 	errorType    = "Lambda-Runtime-Function-Error-Type"
 	errorBody    = "Lambda-Runtime-Function-Error-Body"
 	maxPrelude   = 16 << 10
@@ -74,7 +75,7 @@ func (f *Function) api() http.Handler {
 	return mux
 }
 
-// take passes an answer to the test that waits for it.
+// take passes an answer to the waiting test.
 func (f *Function) take(r *http.Request, failed bool) error {
 	id := r.PathValue("id")
 	f.mu.Lock()
@@ -97,8 +98,8 @@ func (f *Function) take(r *http.Request, failed bool) error {
 	return err
 }
 
-// takeStream hands over an answer when its prelude is read, and then what follows as it comes, to
-// the end: Lambda reads on when a client has gone.
+// takeStream reads the prelude, passes the answer to the test, and then passes the body as it
+// arrives. It reads to the end, because Lambda also does if the client has left.
 func takeStream(r *http.Request, id string, waiting chan<- Answer) error {
 	in := bufio.NewReader(r.Body)
 	s, err := readPrelude(in)
@@ -145,7 +146,7 @@ func readPrelude(in *bufio.Reader) (*Stream, error) {
 	return &Stream{Status: prelude.StatusCode, Header: header(prelude.Headers, prelude.Cookies)}, nil
 }
 
-// brokenBy returns what the trailer of an answer says of its end; nil if that is a good one.
+// brokenBy returns the error in the trailer of an answer, or nil if the answer ended well.
 func brokenBy(trailer http.Header) *BrokenError {
 	kind := trailer.Get(errorType)
 	if kind == "" {
@@ -158,7 +159,7 @@ func brokenBy(trailer http.Header) *BrokenError {
 	return &BrokenError{kind, string(text)}
 }
 
-// header returns headers as an event's answer has them.
+// header returns the headers and cookies of an event's answer as an http.Header.
 func header(values map[string]string, cookies []string) http.Header {
 	h := http.Header{}
 	for name, value := range values {

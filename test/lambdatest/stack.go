@@ -21,11 +21,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// BaseURL is where the functions of a [Stack] are reached.
+// BaseURL is the public address of the functions of a [Stack].
 const BaseURL = "https://gate.example.com"
 
-// A Stack is a bucket and a table of infra/data.yaml and a seal key on an emulator, and functions
-// on them.
+// A Stack contains the bucket and the table of infra/data.yaml and a seal key on an emulator. Its
+// functions use these resources.
 type Stack struct {
 	Endpoint string // of the emulator
 	Programs string // folder of the built functions
@@ -37,7 +37,7 @@ type Stack struct {
 	sealKey string // ARN
 }
 
-// NewStack makes a stack. env is added to what the functions need.
+// NewStack creates a stack. env is added to the default environment of the functions.
 func NewStack(t testing.TB, endpoint, programs string, env map[string]string) *Stack {
 	t.Helper()
 	outputs := emulator.Deploy(t, endpoint, fmt.Sprintf("test-%d", time.Now().UnixNano()), repo.Path("infra/data.yaml"), map[string]string{"DeletionProtection": "false"})
@@ -51,12 +51,12 @@ func NewStack(t testing.TB, endpoint, programs string, env map[string]string) *S
 	return s
 }
 
-// secrets returns a client of the place where the seal key is.
+// secrets returns a client of the service that stores the seal key.
 func (s *Stack) secrets() *secretsmanager.Client {
 	return secretsmanager.NewFromConfig(emulator.Config(s.Endpoint))
 }
 
-// secret makes the seal key, as the template does, and returns its ARN.
+// secret creates the seal key, as the template does, and returns its ARN.
 func (s *Stack) secret() string {
 	s.t.Helper()
 	name, value := "seal-"+s.Bucket, rand.Text()+rand.Text()
@@ -65,7 +65,8 @@ func (s *Stack) secret() string {
 	return *out.ARN
 }
 
-// ReplaceSealKey gives the seal key a new value; the one before is kept as such.
+// ReplaceSealKey sets a new value of the seal key. The service keeps the old value as the previous
+// version.
 func (s *Stack) ReplaceSealKey() {
 	s.t.Helper()
 	value := rand.Text() + rand.Text()
@@ -92,7 +93,8 @@ func (s *Stack) Parameter(name, value string) {
 	require.OK(s.t, err)
 }
 
-// Start starts one of the functions (mcp, sync, admin), with pairs of variables over the environment.
+// Start starts one of the functions (mcp, sync, admin). Pairs of names and values override the
+// environment.
 func (s *Stack) Start(t testing.TB, name string, pairs ...string) *Function {
 	t.Helper()
 	env := maps.Clone(s.Env)
@@ -104,14 +106,14 @@ func (s *Stack) Start(t testing.TB, name string, pairs ...string) *Function {
 	return f
 }
 
-// Front returns an HTTP server before functions that agents call, with pairs of variables over
-// the environment.
+// Front returns an HTTP server in front of the function that agents call. Pairs of names and values
+// override the environment.
 func (s *Stack) Front(t testing.TB, pairs ...string) *Front {
 	t.Helper()
 	return NewFront(t, func() *Function { return s.Start(t, "mcp", pairs...) })
 }
 
-// Sync runs a sync, which must work.
+// Sync runs a sync. An error ends the test.
 func (s *Stack) Sync(t testing.TB) {
 	t.Helper()
 	if a := s.Start(t, "sync").Invoke([]byte(`{}`)); a.Failed {

@@ -19,8 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// stepsURL names the variable by which this test binary is a function: the address where it asks
-// what to do next.
+// stepsURL names the environment variable that makes this test binary a function. Its value is the
+// address from which the function requests its next step.
 const stepsURL = "LAMBDATEST_STEPS"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// follower returns a handler that follows the steps from a URL.
+// follower returns a handler that requests steps from a URL and executes them.
 func follower(url string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -60,7 +60,7 @@ func follower(url string) http.HandlerFunc {
 	}
 }
 
-// A pace sends a function its steps. The function has taken a step when it requests the next one.
+// A pace sends steps to a function. A step is done when the function requests the next one.
 type pace struct {
 	steps chan string
 	url   string
@@ -84,14 +84,14 @@ func newPace(t *testing.T) pace {
 	return p
 }
 
-// do has the function take steps.
+// do makes the function execute steps, and waits until they are done.
 func (p pace) do(t *testing.T, steps ...string) {
 	t.Helper()
 	for _, step := range steps {
 		select {
 		case p.steps <- step:
 		case <-time.After(20 * time.Second):
-			t.Errorf("nobody asks for the step %q", step)
+			t.Errorf("the function does not request the step %q", step)
 			return
 		}
 	}
@@ -106,7 +106,7 @@ func newFront(t *testing.T, p pace) *lambdatest.Front {
 	})
 }
 
-// open sends a request and returns its answer when the head has come.
+// open sends a request and returns the answer as soon as the head has arrived.
 func open(ctx context.Context, t *testing.T, url string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
@@ -117,7 +117,7 @@ func open(ctx context.Context, t *testing.T, url string) *http.Response {
 	return a
 }
 
-// wantNext reads exactly what is expected; the function has written no more so far.
+// wantNext reads exactly the expected bytes. The function has written no more so far.
 func wantNext(t *testing.T, body io.Reader, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
@@ -137,7 +137,7 @@ func TestFrontStreams(t *testing.T) {
 	for i := range 3 {
 		part := fmt.Sprintf("data: %d\n\n", i)
 		p.do(t, "write "+part, "flush")
-		wantNext(t, a.Body, part) // before the next is written
+		wantNext(t, a.Body, part) // the function has not written the next part yet
 	}
 	p.do(t, "write last", "end")
 	if rest, err := io.ReadAll(a.Body); err != nil || string(rest) != "last" {
@@ -163,7 +163,7 @@ func TestFrontPanics(t *testing.T) {
 		wantNext(t, a.Body, "half")
 		p.do(t, "panic secret")
 		if body, err := io.ReadAll(a.Body); err == nil {
-			t.Errorf("the answer ends well, with %q", body)
+			t.Errorf("the answer ends without an error, with %q", body)
 		}
 		go p.do(t, "end") // the environment lives on
 		if again := open(t.Context(), t, front.URL); again.StatusCode != http.StatusOK || len(front.Environments()) != 1 {
@@ -172,7 +172,7 @@ func TestFrontPanics(t *testing.T) {
 	})
 }
 
-// If a function gives up midway, the trailer of its answer has its message.
+// If a function fails midway, the trailer of its answer contains its error.
 func TestBrokenAnswer(t *testing.T) {
 	p := newPace(t)
 	program, err := os.Executable()
@@ -190,7 +190,7 @@ func TestBrokenAnswer(t *testing.T) {
 	}
 }
 
-// The function of a client that left works on to its end.
+// If the client leaves, the function still runs to its end.
 func TestFrontClientLeaves(t *testing.T) {
 	p := newPace(t)
 	front := newFront(t, p)

@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// An Envelope is what a subscription filter of CloudWatch Logs sends, before it is zipped.
+// An Envelope is the message of a subscription filter of CloudWatch Logs, before compression.
 type Envelope struct {
-	MessageType         string     `json:"messageType"` // DATA_MESSAGE; CONTROL_MESSAGE: a trial of the filter
+	MessageType         string     `json:"messageType"` // DATA_MESSAGE, or CONTROL_MESSAGE for a test
 	Owner               string     `json:"owner"`
 	LogGroup            string     `json:"logGroup"`
 	LogStream           string     `json:"logStream"`
@@ -29,8 +29,8 @@ type LogEvent struct {
 	Message   string `json:"message"`
 }
 
-// Subscribed returns the envelope of those lines of a function's output that infra/audit.yaml lets
-// through, { $.audit = 1 }. The emulator hands nothing on to Firehose.
+// Subscribed returns the envelope of the lines of a function's output that match the filter of
+// infra/audit.yaml, { $.audit = 1 }. The emulator does not send log lines to Firehose.
 func Subscribed(output string) Envelope {
 	e := Envelope{MessageType: "DATA_MESSAGE", Owner: "123456789012", LogGroup: "logs", LogStream: "stream", SubscriptionFilters: []string{"audit"}}
 	for line := range strings.Lines(output) {
@@ -42,7 +42,7 @@ func Subscribed(output string) Envelope {
 	return e
 }
 
-// Record returns the envelope as a record of Firehose.
+// Record returns the envelope as a Firehose record.
 func (e Envelope) Record() ([]byte, error) {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -57,7 +57,7 @@ func (e Envelope) Record() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Unpack returns what the processors of infra/audit.yaml make of a record: Decompression,
+// Unpack processes a record as the processors of infra/audit.yaml do: Decompression,
 // CloudWatchLogProcessing with DataMessageExtraction, AppendDelimiterToRecord.
 func Unpack(record []byte) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(record))
@@ -80,7 +80,7 @@ func Unpack(record []byte) ([]byte, error) {
 }
 
 // Row returns the audit line that the table of infra/audit.yaml reads from a log line. Names are
-// case-sensitive, since the metrics have names such as Status. The time is the time of the log.
+// case-sensitive because the metrics have names such as Status. The time is the time of the log.
 func Row(line []byte) (l audit.Line, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(line, &members); err != nil {
