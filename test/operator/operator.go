@@ -1,9 +1,9 @@
 //go:build unix
 
-// Package operator walks the whole way of an operator, as it is typed: from an empty folder to a locked
-// tool that an agent finds, to the same tool unlocked by a lock file, to a change of the server that
-// locks it again, with the gateway running and without. The program is any binary of it, so that what
-// a release holds is walked with as well as what this tree builds. The way is typed into a shell of Unix.
+// Package operator runs all commands of an operator in a Unix shell. They start in an empty folder
+// and serve a locked tool that an agent finds. Then they unlock the tool with a lock file, with and
+// without a running gateway, and a change of the server locks it again. The tests can use any
+// binary of the program, from a release or from this tree.
 package operator
 
 import (
@@ -20,12 +20,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// way is the script. It ends with an error at the first thing that is not as it has to be.
+// way is the script with the commands. It ends with an error at the first wrong result.
 //
 //go:embed testdata/way.sh
 var way string
 
-// Walk walks with the program at a path, once with a server that has a URL, once with one that is a program.
+// Walk runs the script with the program at a path: once with a server that has a URL, and once with
+// a server that the gateway starts.
 func Walk(t *testing.T, program string) {
 	t.Helper()
 	bin := t.TempDir()
@@ -50,7 +51,8 @@ func walk(t *testing.T, bin, kind string) {
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir(),
 		"KIND=" + kind, "GATE=" + local.Addr(t), "TICKETS=" + local.Addr(t),
 	}
-	// Processes that the script starts are in its group, and end with it.
+	// The processes that the script starts are in its process group, so they can be killed
+	// together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	log := &local.Buffer{}
@@ -58,7 +60,7 @@ func walk(t *testing.T, bin, kind string) {
 	err := cmd.Run()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually nothing is left
 	if err != nil {
-		t.Fatalf("the way ends with %v:\n%s", err, log)
+		t.Fatalf("the script failed with %v:\n%s", err, log)
 	}
 	t.Log(log)
 }

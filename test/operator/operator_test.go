@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
-// installed is the program as somebody who has the source installs it, into a folder that was empty.
+// installed contains the program, installed from the source into an empty folder.
 var installed struct{ bin string }
 
 func TestMain(m *testing.M) {

@@ -19,18 +19,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The page docs/first-tool.md is typed as it stands, into one shell, but for the port and for where npx
-// has its packages from: each block prints the lines of the text below it.
+// The commands in docs/first-tool.md print the lines that the page shows below each block. The test
+// changes only the port and the source of the npx packages.
 func TestFirstToolPage(t *testing.T) {
 	modules := repo.Path("test/testclients/node_modules")
 	if _, err := os.Stat(filepath.Join(modules, ".bin/mcp-inspector")); err != nil {
-		local.Missing(t, "no server and client of others: `make clients` installs them")
+		local.Missing(t, "the MCP inspector is not installed: `make clients` installs it")
 	}
 	page, err := os.ReadFile(repo.Path("docs/first-tool.md"))
 	require.OK(t, err)
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```text\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != strings.Count(string(page), "```sh\n") || len(blocks) < 7 {
-		t.Fatalf("%d blocks have an answer", len(blocks))
+		t.Fatalf("only %d blocks have a text with their output", len(blocks))
 	}
 	addr := local.Addr(t)
 	as := strings.NewReplacer(
@@ -43,7 +43,7 @@ func TestFirstToolPage(t *testing.T) {
 		if i > 0 {
 			script = "cd my-gate\n" + script
 		}
-		read := func() string { return typed(t, dir, script) }
+		read := func() string { return runBlock(t, dir, script) }
 		if strings.HasPrefix(b[1], "portcullis serve") {
 			background(t, dir, script, gateway)
 			read = gateway.String
@@ -52,13 +52,14 @@ func TestFirstToolPage(t *testing.T) {
 	}
 }
 
-// holds checks that what is read has each line; what runs on has them in the end.
+// holds checks that the output of a block contains each line. It waits for the output of a gateway,
+// which keeps running.
 func holds(t *testing.T, block, lines string, read func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		said, missing := read(), ""
+		output, missing := read(), ""
 		for line := range strings.Lines(lines) {
-			if !strings.Contains(said, strings.TrimSpace(line)) {
+			if !strings.Contains(output, strings.TrimSpace(line)) {
 				missing = line
 			}
 		}
@@ -66,13 +67,13 @@ func holds(t *testing.T, block, lines string, read func() string) {
 			return
 		}
 		if !strings.HasPrefix(block, "portcullis serve") || time.Now().After(deadline) {
-			t.Fatalf("%s\nprints no %s:\n%s", block, missing, said)
+			t.Fatalf("%s\ndoes not print %s:\n%s", block, missing, output)
 		}
 	}
 }
 
-// typed runs a block, which may end with an exit code: a locked call does.
-func typed(t *testing.T, dir, script string) string {
+// runBlock runs a block and returns its output. The block may fail, as a locked call does.
+func runBlock(t *testing.T, dir, script string) string {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "bash", "-uc", script)
@@ -81,7 +82,7 @@ func typed(t *testing.T, dir, script string) string {
 	return out.String()
 }
 
-// background runs a block until the test ends, with all that it starts.
+// background runs a block, and all processes that it starts, until the test ends.
 func background(t *testing.T, dir, script string, out *local.Buffer) {
 	t.Helper()
 	cmd := exec.CommandContext(context.Background(), "bash", "-uc", script)

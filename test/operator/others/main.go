@@ -1,10 +1,10 @@
-// Others is what a gateway has around it, made with the official SDK: an MCP server whose tool can be
-// changed by editing a file, and an agent that searches and calls.
+// Others is an MCP server and an agent for tests of a gateway, made with the official SDK. To
+// change the server's tool, edit a file. The agent searches and calls tools.
 //
 //	others stdio FILE             a server on standard input and output
 //	others serve ADDR FILE        the same server over HTTP
-//	others search URL QUERY       an agent: what retrieve_tools answers, locked tools included
-//	others call URL TOOL ARGS     an agent: what call_tool_write answers; the exit code is 1 if it is an error
+//	others search URL QUERY       prints the answer of retrieve_tools, with locked tools
+//	others call URL TOOL ARGS     prints the answer of call_tool_write; exits with 1 if it is an error
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
-		return errors.New("want stdio, serve, search or call, and what belongs to it")
+		return errors.New("want stdio, serve, search or call, and its arguments")
 	}
 	switch verb, rest := args[0], args[1:]; {
 	case verb == "stdio":
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string) error {
 	case verb == "call" && len(rest) == 3:
 		return ask(ctx, rest[0], "call_tool_write", map[string]any{"name": rest[1], "args": json.RawMessage(rest[2])})
 	}
-	return fmt.Errorf("%q is not understood", args)
+	return fmt.Errorf("unknown arguments %q", args)
 }
 
 type assignment struct {
@@ -49,7 +49,7 @@ type assignment struct {
 	Assignee string `json:"assignee" jsonschema:"who gets it"`
 }
 
-// newServer returns a server with one tool, whose description is what the file holds when it is listed.
+// newServer returns a server with one tool. Each list takes the tool's description from the file.
 func newServer(file string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "1.0.0"}, nil)
 	read := func() {
@@ -74,7 +74,7 @@ func newServer(file string) *mcp.Server {
 	return s
 }
 
-// ask calls a tool of a gateway and prints the answer.
+// ask calls a tool of a gateway and prints the answer. If the answer is an error, ask returns one.
 func ask(ctx context.Context, url, tool string, args map[string]any) error {
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1.0.0"}, nil).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, nil)
 	if err != nil {
