@@ -1,6 +1,6 @@
-// Package probetest checks a gateway for what it must refuse: a table of callers who may
-// not come in, and of what does not exist for one who may. It knows a gateway by its
-// answers alone, so that it runs on the local program and on a deployed function alike.
+// Package probetest checks what a gateway must refuse: callers without access, and requests of an
+// agent for tools out of its scope. It checks only the gateway's answers, so it tests the local
+// program and a deployed function in the same way.
 package probetest
 
 import (
@@ -34,7 +34,7 @@ const (
 	Ghost = "ghost"
 )
 
-// Tools that Vault has: one whose direct name is short, and one whose is an alias.
+// Tools of Vault. The direct name of Secret is short, and that of Long is an alias.
 const (
 	Secret = "read_secret"
 	Long   = "read_a_secret_whose_name_is_so_long_that_it_has_an_alias_in_direct_mode"
@@ -43,15 +43,15 @@ const (
 // A Request is one POST.
 type Request struct {
 	Path   string // "": /mcp
-	Source string // address of 127.0.0.0/8 that it comes from; "": any
+	Source string // source address in 127.0.0.0/8; "": any
 	Header http.Header
 	Body   string
 }
 
-// A Gateway is one that takes JWTs of Issuer for Audience, and agent tokens.
+// A Gateway accepts JWTs of Issuer for Audience, and agent tokens.
 type Gateway struct {
 	URL      string                                 // without a path
-	From     func(address string) http.RoundTripper // to it, from an address of this machine; "": any
+	From     func(address string) http.RoundTripper // requests from a local address; "": any
 	Issuer   *identitytest.Issuer
 	Audience string
 	Agent    string // token that may see Files and call every tier
@@ -59,7 +59,7 @@ type Gateway struct {
 	Direct   bool   // the gateway is in direct mode
 }
 
-// Send sends a request as it is.
+// Send sends a request without a credential of its own.
 func (g Gateway) Send(t *testing.T, r Request) agenttest.Answer {
 	t.Helper()
 	path, header := cmp.Or(r.Path, "/mcp"), http.Header{"Content-Type": {"application/json"}}
@@ -70,12 +70,12 @@ func (g Gateway) Send(t *testing.T, r Request) agenttest.Answer {
 
 const id = `"probe-7"`
 
-// RPC is a request of a method.
+// RPC returns the body of a request for a method.
 func RPC(method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
 }
 
-// Call is a tools/call.
+// Call returns the body of a tools/call.
 func Call(name, arguments string) string {
 	return RPC("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
 }
@@ -84,8 +84,8 @@ func bearer(credential string) http.Header {
 	return http.Header{"Authorization": {"Bearer " + credential}}
 }
 
-// Strangers sends what nobody may come in with. Each must be answered 401, with a
-// challenge and a JSON-RPC error of the request's id, that says nothing more.
+// Strangers sends requests without a valid credential. The gateway must answer each with 401, a
+// challenge, and a JSON-RPC error with the request's id and no further details.
 func (g Gateway) Strangers(t *testing.T) {
 	i := g.Issuer
 	rsa := identitytest.NewRSA(t, "key-rsa")
@@ -134,27 +134,27 @@ func (g Gateway) Strangers(t *testing.T) {
 	})
 }
 
-// Flood sends tokens of made-up keys. None may be accepted, the gateway must not ask the issuer for
-// each of them, and known agents must not be locked out.
+// Flood sends tokens of made-up keys. The gateway must refuse them all, must not request the
+// issuer's keys for each of them, and must still accept known agents.
 func (g Gateway) Flood(t *testing.T) {
 	good := bearer(g.Issuer.Token(g.Audience, nil))
 	const flooder = "127.0.2.1"
 	if a := g.Send(t, Request{Source: flooder, Header: good, Body: RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
-		t.Fatalf("the good token is answered %d %s", a.Status, a.Body)
+		t.Fatalf("answer to the good token: %d %s", a.Status, a.Body)
 	}
 	before := g.Issuer.Fetches()
 	for n := range 60 {
 		stranger := identitytest.NewEC(t, fmt.Sprintf("made-up-%d", n))
 		a := g.Send(t, Request{Source: flooder, Header: bearer(identitytest.Sign(t, stranger, g.Issuer.Claims(g.Audience, nil))), Body: RPC("tools/list", `{}`)})
 		if a.Status != http.StatusUnauthorized && a.Status != http.StatusTooManyRequests {
-			t.Fatalf("token %d of a made-up key is answered %d %s", n, a.Status, a.Body)
+			t.Fatalf("answer to token %d of a made-up key: %d %s", n, a.Status, a.Body)
 		}
 	}
 	if asked := g.Issuer.Fetches() - before; asked > 2 {
-		t.Errorf("the issuer was asked for its keys %d times", asked)
+		t.Errorf("the gateway requested the issuer's keys %d times", asked)
 	}
 	if a := g.Send(t, Request{Source: flooder, Header: good, Body: RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
-		t.Errorf("after the flood the good token is answered %d %s", a.Status, a.Body)
+		t.Errorf("answer to the good token after the flood: %d %s", a.Status, a.Body)
 	}
 }
 
@@ -166,19 +166,19 @@ func refused(t *testing.T, a agenttest.Answer) {
 		Error *struct{ Message string }
 	}
 	if err := json.Unmarshal([]byte(a.Body), &body); err != nil || body.Error == nil || string(body.ID) != id {
-		t.Errorf("the body is no JSON-RPC error of the request: %v: %s", err, a.Body)
+		t.Errorf("the body is not a JSON-RPC error of the request: %v: %s", err, a.Body)
 	}
 	if a.Status != http.StatusUnauthorized || !strings.Contains(a.Header.Get("WWW-Authenticate"), "resource_metadata=") {
-		t.Errorf("answered %d, challenge %q: %s", a.Status, a.Header.Get("WWW-Authenticate"), a.Body)
+		t.Errorf("status %d, challenge %q: %s", a.Status, a.Header.Get("WWW-Authenticate"), a.Body)
 	}
 	for _, word := range []string{Vault, Files, "expired", "revoked", "issuer", "audience", "signature"} {
 		if strings.Contains(a.Body+a.Header.Get("WWW-Authenticate"), word) {
-			t.Errorf("the answer says %q: %s", word, a.Body)
+			t.Errorf("the answer contains %q: %s", word, a.Body)
 		}
 	}
 }
 
-// A probe asks for something of a server by name.
+// A probe is a request that names a server or its tool.
 type probe struct {
 	name string
 	make func(server string) Request
@@ -191,19 +191,19 @@ func (g Gateway) OutOfScope(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			out, ghost := p.make(Vault), p.make(Ghost)
 			a, b := g.ask(t, out), g.ask(t, ghost)
-			if a.Status != b.Status || unnamed(a.Body) != unnamed(b.Body) {
-				t.Errorf("out of scope and not there are told apart:\n%d %s\n%d %s", a.Status, a.Body, b.Status, b.Body)
+			if a.Status != b.Status || withoutNames(a.Body) != withoutNames(b.Body) {
+				t.Errorf("different answers for out of scope and nonexistent:\n%d %s\n%d %s", a.Status, a.Body, b.Status, b.Body)
 			}
 			for name := range a.Header {
 				if name != "Date" && name != "Content-Length" && a.Header.Get(name) != b.Header.Get(name) {
-					t.Errorf("by header %s: %q and %q", name, a.Header.Get(name), b.Header.Get(name))
+					t.Errorf("header %s differs: %q and %q", name, a.Header.Get(name), b.Header.Get(name))
 				}
 			}
 			if len(a.Body) != len(b.Body) {
-				t.Errorf("by length: %d and %d", len(a.Body), len(b.Body))
+				t.Errorf("length differs: %d and %d", len(a.Body), len(b.Body))
 			}
 			if strings.Contains(a.Body, "it is a secret") {
-				t.Errorf("the answer holds what is out of scope: %s", a.Body)
+				t.Errorf("the answer contains the description of a tool out of scope: %s", a.Body)
 			}
 		})
 	}
@@ -219,10 +219,10 @@ func (g Gateway) OutOfScope(t *testing.T) {
 			}
 			a := g.ask(t, Request{Body: body})
 			if a.Status != http.StatusOK || !strings.Contains(a.Body, `"result"`) {
-				t.Fatalf("answered %d %s", a.Status, a.Body)
+				t.Fatalf("answer: %d %s", a.Status, a.Body)
 			}
 			if s := strings.ToLower(a.Body); strings.Contains(s, Vault) || strings.Contains(s, "it is a secret") {
-				t.Errorf("it names what is out of scope: %s", a.Body)
+				t.Errorf("the answer names a tool out of scope: %s", a.Body)
 			}
 		})
 	}
@@ -278,7 +278,7 @@ func (g Gateway) probes() []probe {
 	)
 }
 
-// ask sends a request as the agent.
+// ask sends a request with the agent's token.
 func (g Gateway) ask(t *testing.T, r Request) agenttest.Answer {
 	t.Helper()
 	h := bearer(g.Agent)
@@ -289,8 +289,8 @@ func (g Gateway) ask(t *testing.T, r Request) agenttest.Answer {
 	return g.Send(t, r)
 }
 
-// unnamed takes the names of the two servers, and of the long tool, out of an answer.
-func unnamed(body string) string {
+// withoutNames replaces the names of the two servers, and of the long tool, in an answer.
+func withoutNames(body string) string {
 	for _, s := range []string{Vault, Ghost} {
 		body = strings.ReplaceAll(body, tool.ID{Server: s, Name: Long}.Direct(), "ALIAS")
 		body = strings.ReplaceAll(body, s, "SERVER")
@@ -299,12 +299,12 @@ func unnamed(body string) string {
 	return body
 }
 
-// Quiet checks that what a program wrote holds no credential.
+// Quiet checks that the output of a program contains no credential.
 func (g Gateway) Quiet(t *testing.T, output []byte) {
 	t.Helper()
 	for name, secret := range map[string]string{"the agent's token": g.Agent, "the revoked token": g.Revoked, "a JWT": "eyJ"} {
 		if bytes.Contains(output, []byte(secret)) {
-			t.Errorf("the log holds %s", name)
+			t.Errorf("the log contains %s", name)
 		}
 	}
 }
