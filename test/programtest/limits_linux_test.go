@@ -16,18 +16,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A small is the program with 256 descriptors, in front of one server.
-type small struct {
+// A smallProgram is the program with 256 descriptors and one upstream server.
+type smallProgram struct {
 	*programtest.Program
 	server *upstreamtest.Server
 }
 
-func startSmall(t *testing.T) small {
+func startSmall(t *testing.T) smallProgram {
 	t.Helper()
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("get_file", "Read a file.", `{"readOnlyHint":true}`)}})
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {"files": {"url": "`+server.URL+`"}}}`)
-	return small{programtest.StartWith(t, programtest.Access{Descriptors: 256}, dir), server}
+	return smallProgram{programtest.StartWith(t, programtest.Access{Descriptors: 256}, dir), server}
 }
 
 const callBody = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"files:get_file","args":{}}}}`
@@ -37,13 +37,14 @@ type health struct {
 	Capacity capacity.Facts
 }
 
-func (s small) health() (h health) {
+func (s smallProgram) health() (h health) {
 	s.T.Helper()
 	s.Ask(http.StatusOK, "/admin/health", "", &h)
 	return h
 }
 
-// Idle connections without credentials take no descriptor that a call, a store or health needs.
+// Idle connections without credentials leave enough descriptors for calls, stores and health
+// checks.
 func TestIdleConnectionsOfStrangers(t *testing.T) {
 	s := startSmall(t)
 	for range 300 {
@@ -61,13 +62,14 @@ func TestIdleConnectionsOfStrangers(t *testing.T) {
 	if len(h.Reasons) > 0 || h.Capacity.Connections > 128 {
 		t.Errorf("health %+v", h)
 	}
-	if n := local.HeldBy(t, s.PID()).Descriptors; n > 200 {
+	if n := local.UsageOf(t, s.PID()).Descriptors; n > 200 {
 		t.Errorf("%d descriptors are open", n)
 	}
 }
 
-// Calls of one agent that wait for their server use at most half of the memory. The gateway refuses
-// further calls with 503. It still answers health and /admin, which say why calls are refused.
+// One agent's calls that wait for their server use at most half of the limit. The gateway refuses
+// further calls with 503. It still answers health checks and /admin, which show why it refuses
+// calls.
 func TestTooManyCalls(t *testing.T) {
 	s := startSmall(t)
 	hang := make(chan struct{})
@@ -84,7 +86,7 @@ func TestTooManyCalls(t *testing.T) {
 	for range calls - allowed {
 		a := <-answers
 		if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, `"id":7`) || !strings.Contains(a.Body, "did nothing with this one") {
-			t.Fatalf("a call over the bound: %d %v %s", a.Status, a.Header, a.Body)
+			t.Fatalf("a call over the limit: %d %v %s", a.Status, a.Header, a.Body)
 		}
 	}
 	if a := s.Send("/healthz", ""); a.Status != http.StatusOK {

@@ -1,5 +1,5 @@
-// Package programtest runs cmd/portcullis in a process of its own, as an operator does, for tests
-// that need the whole program and may kill it.
+// Package programtest runs cmd/portcullis in a separate process, as an operator does. Tests can use
+// the whole program, and kill it.
 //
 //	func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 //
@@ -29,15 +29,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// build is the program, built once for a test binary.
+// build is the program, which is built once for each test binary.
 var build struct {
 	sync.Mutex
-	folder string // "": Main does not run
+	folder string // "": Main is not running
 	path   string
 }
 
-// Main runs the tests of a package that starts the program, and removes it afterwards. It returns
-// the exit code.
+// Main runs the tests of a package that starts the program, removes the program, and returns the
+// exit code.
 func Main(run func() int) int {
 	folder, err := os.MkdirTemp("", "portcullis")
 	if err != nil {
@@ -48,7 +48,7 @@ func Main(run func() int) int {
 	return run()
 }
 
-// Build returns the path of the program.
+// Build builds the program, unless it is built already, and returns its path.
 func Build(t testing.TB) string {
 	t.Helper()
 	build.Lock()
@@ -67,11 +67,11 @@ func Build(t testing.TB) string {
 	return build.path
 }
 
-// A Program is the gateway, running, with the key that opens its /admin where there is one.
+// A Program is a running gateway. Its requests to /admin contain the admin key, if there is one.
 type Program struct {
 	agenttest.Client
 	Dir  string
-	Link string // that signs in at /admin; "": there is none
+	Link string // sign-in link for /admin; "": none
 	Log  local.Buffer
 
 	path, addr  string
@@ -82,8 +82,8 @@ type Program struct {
 	ended       chan error
 }
 
-// Start runs the program on a folder, on a free port, until the test ends, and waits until its
-// first sync is over.
+// Start runs the program with a folder and a free port until the test ends. It returns after the
+// first sync.
 func Start(t testing.TB, dir string, args ...string) *Program {
 	t.Helper()
 	return StartWith(t, Access{}, dir, args...)
@@ -92,13 +92,14 @@ func Start(t testing.TB, dir string, args ...string) *Program {
 // An Access says who may do what at a program. The zero Access is the access of a laptop: every
 // agent may connect, and /admin needs the key in the program's folder.
 type Access struct {
-	Env         map[string]string // beside this process's
+	Env         map[string]string // added to the environment of this process
 	Admin       string            // credentials for /admin; "": the key in the folder
-	Descriptors int               // that the program can have open; 0: as many as this process
+	Descriptors int               // limit of open descriptors; 0: the limit of this process
 	Program     string            // path of a built program; "": the program of this commit
 }
 
-// Tokens returns an access by tokens alone, with the first one, which makes others.
+// Tokens returns an access that accepts only tokens. Admin is the bootstrap token, which can create
+// others.
 func Tokens() Access {
 	first := token.New()
 	return Access{
@@ -109,7 +110,7 @@ func Tokens() Access {
 	}
 }
 
-// StartWith is [Start] with another access.
+// StartWith is [Start] with the access a.
 func StartWith(t testing.TB, a Access, dir string, args ...string) *Program {
 	t.Helper()
 	p := &Program{
@@ -151,25 +152,25 @@ func (p *Program) Start() {
 	local.Until(p.T, "the gateway is ready", func() bool { // it shows its banner in one write
 		if len(p.ended) > 0 {
 			p.cmd = nil
-			p.T.Fatalf("the gateway never got ready: %v\n%s", <-p.ended, p.Log.String())
+			p.T.Fatalf("the gateway ended before it was ready: %v\n%s", <-p.ended, p.Log.String())
 		}
 		return strings.Contains(p.out.String(), "portcullis is")
 	})
 	p.URL = p.out.Find(`MCP endpoint +(\S+)/mcp`)
 	p.addr = strings.TrimPrefix(p.URL, "http://")
 	p.Link = p.out.Find(`sign in +(\S+)`)
-	if key, err := os.ReadFile(filepath.Join(p.Dir, "admin.key")); err == nil { // where none is used there is none
+	if key, err := os.ReadFile(filepath.Join(p.Dir, "admin.key")); err == nil { // no key, no file
 		p.Admin = strings.TrimSpace(string(key))
 	}
 }
 
-// Setenv changes a setting, which counts from the next start.
+// Setenv sets an environment variable of later starts.
 func (p *Program) Setenv(name, value string) { p.env = append(p.env, name+"="+value) }
 
 // PID returns the id of the process.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
 
-// Stop ends the program as SIGTERM does; it must end well.
+// Stop ends the program with SIGTERM. The test fails if the exit code is not 0.
 func (p *Program) Stop() {
 	p.T.Helper()
 	require.OK(p.T, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -179,11 +180,11 @@ func (p *Program) Stop() {
 	p.cmd = nil
 }
 
-// Kill ends the program as a loss of power does.
+// Kill ends the program with SIGKILL.
 func (p *Program) Kill() { p.T.Helper(); p.Quit(syscall.SIGKILL) }
 
-// Quit ends the program by a signal that is no order to end well. After SIGQUIT its Log has the
-// goroutines that there were.
+// Quit ends the program by a signal that does not let it shut down. After SIGQUIT, Log contains the
+// stacks of its goroutines.
 func (p *Program) Quit(s syscall.Signal) {
 	p.T.Helper()
 	require.OK(p.T, p.cmd.Process.Signal(s))
@@ -193,8 +194,8 @@ func (p *Program) Quit(s syscall.Signal) {
 	p.cmd = nil
 }
 
-// Token makes a token, for an agent that may see and call everything or for an admin, where the
-// access is by tokens.
+// Token creates a token for an agent that may see and call everything, or for an admin. The program
+// must have the access of [Tokens].
 func (p *Program) Token(name string, admin bool) string {
 	p.T.Helper()
 	var made struct{ Token string }
@@ -217,10 +218,10 @@ func (p *Program) Sync() {
 	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 }
 
-// WriteConfig replaces the config in a gateway's folder at once, as an editor that saves does.
+// WriteConfig replaces the config in a gateway's folder atomically, as editors do.
 func WriteConfig(t testing.TB, dir, data string) { t.Helper(); write(t, dir, "mcp_config.json", data) }
 
-// WritePolicy replaces the policy.
+// WritePolicy replaces the policy in a gateway's folder atomically.
 func WritePolicy(t testing.TB, dir, data string) { t.Helper(); write(t, dir, "policy.cedar", data) }
 
 func write(t testing.TB, dir, name, data string) {

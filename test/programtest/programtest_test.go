@@ -28,18 +28,18 @@ func TestProgram(t *testing.T) {
 	}
 	answers("ping")
 	if !strings.HasPrefix(p.Link, p.URL+"/admin/login?code=") {
-		t.Errorf("signs in at %q", p.Link)
+		t.Errorf("sign-in link %q", p.Link)
 	}
 	p.Configure(config(`, "disabled_tools": ["ping"]`))
 	answers("disabled_by_config")
 	url := p.URL
 	p.Kill()
 	if _, err := http.DefaultTransport.RoundTrip(request(t, url)); err == nil {
-		t.Error("it answers after it was killed")
+		t.Error("the gateway answers after the kill")
 	}
 	p.Start()
 	if p.URL != url {
-		t.Errorf("it is at %s now, and was at %s", p.URL, url)
+		t.Errorf("the gateway is at %s now, and was at %s", p.URL, url)
 	}
 	answers("disabled_by_config")
 	p.Stop()
@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 	p.Ask(http.StatusUnauthorized, "/mcp", ping, nil)
 	p.Ask(http.StatusOK, "/mcp", ping, nil, "Authorization: Bearer "+p.Token("agent", false))
 	if p.Link != "" {
-		t.Errorf("with tokens there is a link: %q", p.Link)
+		t.Errorf("the program with tokens prints a sign-in link: %q", p.Link)
 	}
 }
 
