@@ -10,11 +10,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// costTolerance is how far a counted figure may be from what the page says: it is rounded there, and the
-// lines of a log hold times and ids of different lengths.
+// costTolerance is how far a counted number may be from the number in the page. The page rounds its
+// numbers, and log lines contain times and ids of different lengths.
 const costTolerance = .15
 
-// WantCost holds what a test counted against the number that docs/cost.md has in its row with this label.
+// WantCost compares a counted number with the number in the row of docs/cost.md that has the label.
 func WantCost(t testing.TB, label string, counted float64) {
 	t.Helper()
 	page, err := os.ReadFile(Path("docs/cost.md"))

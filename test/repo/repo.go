@@ -1,4 +1,4 @@
-// Package repo finds the files of this repository for tests, wherever they run.
+// Package repo finds the files of this repository for tests of every package.
 package repo
 
 import (
@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 )
 
-// Path returns the path of a file of the repository, named by slashes from its root. A test
-// runs in the folder of its package: the root is the folder above that holds go.mod.
+// Path returns the path of a file of the repository. name is relative to the root and has slashes.
+// A test runs in the folder of its package, and the root is the folder above it that contains
+// go.mod.
 func Path(name string) string {
 	dir, err := os.Getwd()
 	for err == nil {
