@@ -1,4 +1,4 @@
-// Package require ends a test at once when something that it needs, and does not test, goes wrong.
+// Package require ends a test if something fails that the test needs but does not check.
 package require
 
 import (
@@ -14,7 +14,7 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// JSON returns the value of a JSON text, which must fit T.
+// JSON decodes a JSON text into a T. An error ends the test.
 func JSON[T any, S ~string | ~[]byte](t testing.TB, text S) (value T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
