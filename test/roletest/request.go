@@ -9,9 +9,9 @@ import (
 )
 
 // Of returns the actions that r, with the given body, requests from DynamoDB, S3, SSM, Secrets
-// Manager, SQS or Lambda. It returns nothing for other services. Addresses of S3 contain the bucket
-// in the path. The prefix of secrets is portcullis. Of assumes that a secret without it belongs to
-// the stack, and that the invoked function is the sync function.
+// Manager, SQS or Lambda. For other services it returns nothing. Addresses of S3 must contain the
+// bucket in the path. The prefix of secrets is portcullis. Of assumes that a secret without this
+// prefix belongs to the stack, and that the invoked function is the sync function.
 func Of(r *http.Request, body []byte) ([]Request, error) {
 	if name, operation, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
 		if strings.HasPrefix(name, "DynamoDB") {
@@ -38,14 +38,15 @@ func Of(r *http.Request, body []byte) ([]Request, error) {
 	return []Request{{Action: action, Resource: Object(key)}}, nil
 }
 
-// ofQueue returns the actions of a request to SQS. A queue whose name ends like a FIFO queue's is
-// the queue of assemblies.
+// ofQueue returns the actions of a request to SQS. A queue whose name ends in .fifo is the queue of
+// assemblies.
 func ofQueue(operation string, body []byte) ([]Request, error) {
 	var in struct{ QueueUrl string }
 	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, fmt.Errorf("%s: %w", operation, err)
 	}
-	q := Request{Action: "sqs:" + strings.TrimSuffix(operation, "Batch"), Resource: WorkQueue} // a batch needs the right for one
+	// A batch needs the same right as one message.
+	q := Request{Action: "sqs:" + strings.TrimSuffix(operation, "Batch"), Resource: WorkQueue}
 	if strings.HasSuffix(in.QueueUrl, ".fifo") {
 		q.Resource = AssembleQueue
 	}
@@ -59,7 +60,7 @@ func ofSecrets(service, operation string, body []byte) ([]Request, error) {
 		return nil, fmt.Errorf("%s: %w", operation, err)
 	}
 	if name, ok := strings.CutPrefix(in.Name, "/portcullis/"); ok && service == "AmazonSSM" {
-		if name == "console" { // AdminClientSecret's
+		if name == "console" { // the parameter of AdminClientSecret
 			return []Request{{Action: "ssm:" + operation, Resource: ClientSecret}}, nil
 		}
 		return []Request{{Action: "ssm:" + operation, Resource: Parameter(name)}}, nil
@@ -72,7 +73,7 @@ func ofSecrets(service, operation string, body []byte) ([]Request, error) {
 
 type attribute struct{ S string }
 
-// An operation is the part of DynamoDB's input by which a request is authorized.
+// An operation is the part of a DynamoDB input that IAM checks.
 type operation struct {
 	IndexName                 string
 	Key, Item                 map[string]attribute
@@ -87,7 +88,7 @@ type operation struct {
 
 func ofDynamoDB(name string, body []byte) ([]Request, error) {
 	var in operation
-	// Numbers and bytes do not matter here, and read as no text.
+	// Numbers and bytes do not matter here. They are read as empty texts.
 	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -113,10 +114,10 @@ func ofDynamoDB(name string, body []byte) ([]Request, error) {
 	return []Request{in.request(name)}, nil
 }
 
-// keywords are the words of expressions that name no attribute.
+// keywords are the words in expressions that are not names of attributes.
 var keywords = []string{"SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "if_not_exists", "attribute_exists", "attribute_not_exists", "begins_with", "contains"}
 
-// request returns the request of one item.
+// request returns the request for one item.
 func (in operation) request(name string) Request {
 	q := Request{Action: "dynamodb:" + name, Resource: Table}
 	if in.IndexName != "" {

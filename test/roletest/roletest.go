@@ -1,6 +1,6 @@
-// Package roletest holds requests against the roles that template.yaml gives to the
-// functions. Emulators grant everything; here a request that a role does not allow is
-// found before AWS refuses it, and a right that nobody meant to give is found at all.
+// Package roletest checks requests against the roles that template.yaml gives to the functions.
+// Emulators allow every request. With this package, tests find requests that AWS would refuse, and
+// rights that a role should not have.
 //
 //	roles := roletest.Load(t)
 //	roles["sync"].Allows(roletest.Request{Action: "dynamodb:PutItem", Resource: roletest.Table, LeadingKeys: []string{"TOKENS"}})
@@ -24,12 +24,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Resources of the stack, as the template names them.
+// Resources of the stack, with the names of the template.
 const (
 	Table  = "Data.Outputs.TableArn"
 	Bucket = "Data.Outputs.BucketArn"
 	Syncer = "${SyncFunction.Arn}:live"
-	Topics = "NotifyTopics" // the parameter with their ARNs
+	Topics = "NotifyTopics" // the parameter with the ARNs of the topics
 
 	WorkQueue     = "FanOut.Outputs.WorkArn"
 	AssembleQueue = "FanOut.Outputs.AssembleArn"
@@ -41,32 +41,32 @@ func Index(name string) string { return "${" + Table + "}/index/" + name }
 // Object returns the object of the bucket with this key.
 func Object(key string) string { return "${" + Bucket + "}/" + key }
 
-// Parameter returns the parameter of SSM with this name below the prefix of secrets.
+// Parameter returns the ARN of the SSM parameter with this name below the prefix of secrets.
 func Parameter(name string) string {
-	return named + "ssm" + account + "parameter/${SecretPrefix}/" + name
+	return partition + "ssm" + account + "parameter/${SecretPrefix}/" + name
 }
 
-// Secret returns the secret of Secrets Manager with this name below that prefix.
+// Secret returns the ARN of the Secrets Manager secret with this name below the prefix of secrets.
 func Secret(name string) string {
-	return named + "secretsmanager" + account + "secret:${SecretPrefix}/" + name + "-AbCdEf"
+	return partition + "secretsmanager" + account + "secret:${SecretPrefix}/" + name + "-AbCdEf"
 }
 
-// Parts of ARNs, as the template writes them.
-const named, account = "arn:${AWS::Partition}:", ":${AWS::Region}:${AWS::AccountId}:"
+// Parts of ARNs in the form of the template.
+const partition, account = "arn:${AWS::Partition}:", ":${AWS::Region}:${AWS::AccountId}:"
 
 // ClientSecret is the parameter that AdminClientSecret names.
-const ClientSecret = named + "ssm" + account + "parameter${Name}"
+const ClientSecret = partition + "ssm" + account + "parameter${Name}"
 
-// A Request is one call of AWS, as its authorization sees it.
+// A Request contains the parts of one AWS call that IAM checks.
 type Request struct {
 	Action      string   // such as dynamodb:GetItem
 	Resource    string   // [Table], [Index], [Bucket], [Object], [Parameter], [Secret], [Syncer], [Topics], [WorkQueue], [AssembleQueue]
 	LeadingKeys []string // partition keys of the items, of DynamoDB
-	Attributes  []string // names of the attributes that are written or asked for, of DynamoDB
-	Via         string   // service that asks in the caller's name, of KMS; "": the caller itself
-	ByLambda    bool     // Lambda itself asks, before there is code that could
-	Owner       string   // account of the resource; "": the stack's
-	Stack       string   // tag aws:cloudformation:stack-name of the resource; "": it has none
+	Attributes  []string // names of the attributes that the call writes or reads, of DynamoDB
+	Via         string   // service that calls KMS for the caller; "": the caller itself
+	ByLambda    bool     // Lambda itself makes the call, before the function's code runs
+	Owner       string   // account of the resource; "": the account of the stack
+	Stack       string   // tag aws:cloudformation:stack-name of the resource; "": none
 }
 
 // String implements fmt.Stringer.
@@ -74,21 +74,21 @@ func (q Request) String() string {
 	return fmt.Sprintf("%s on %s, keys %q, attributes %q", q.Action, q.Resource, q.LeadingKeys, q.Attributes)
 }
 
-// A Role is what one function may do.
+// A Role contains the statements about what one function may do.
 type Role struct{ statements []statement }
 
 type statement struct {
-	only       string // condition of the template under which there is it
+	only       string // condition of the template under which the statement exists
 	deny       bool
 	actions    []string
 	resources  []string
 	conditions map[string]map[string][]string // operator → context key → values
 }
 
-// Load returns the roles by the name of their function: mcp, sync, admin, work, assemble. Statements
-// that hold under a condition of the template count; the role of the sync function is sync with
-// SyncMode=single and plan with SyncMode=fanout. It needs the SAM CLI's Python
-// (PORTCULLIS_SAM); without it the test is skipped, or fails where CI=true.
+// Load returns the roles by the name of their function: mcp, sync, admin, work, assemble. It
+// includes statements that exist only under a condition of the template. The role of the sync
+// function is sync with SyncMode=single, and plan with SyncMode=fanout. Load needs the Python of
+// the SAM CLI (PORTCULLIS_SAM). Without it, Load skips the test, or fails it if CI=true.
 func Load(t testing.TB) map[string]Role {
 	t.Helper()
 	return load(t, "infra/expand.py", "template.yaml")
@@ -100,7 +100,7 @@ func LoadPipeline(t testing.TB) map[string]Role {
 	return load(t, "-c", "import json, sys; from samcli.yamlhelper import yaml_parse; json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)", "infra/github-oidc.yaml")
 }
 
-// load returns the roles of the template that Python prints.
+// load runs Python, which prints a template, and returns the template's roles.
 func load(t testing.TB, args ...string) map[string]Role {
 	t.Helper()
 	python := filepath.Join(filepath.Dir(os.Getenv("PORTCULLIS_SAM")), "python")
@@ -163,7 +163,7 @@ func parseStatement(raw json.RawMessage) (statement, error) {
 		return statement{}, err
 	}
 	only := ""
-	if len(choice.If) > 1 { // the other branch is no statement at all
+	if len(choice.If) > 1 { // the other branch is AWS::NoValue
 		raw = choice.If[1]
 		if err := json.Unmarshal(choice.If[0], &only); err != nil {
 			return statement{}, err
@@ -178,7 +178,7 @@ func parseStatement(raw json.RawMessage) (statement, error) {
 		return statement{}, err
 	}
 	if s.Effect != "Allow" && s.Effect != "Deny" {
-		return statement{}, fmt.Errorf("effect %q is not evaluated here", s.Effect)
+		return statement{}, fmt.Errorf("unknown effect %q", s.Effect)
 	}
 	out := statement{only: only, deny: s.Effect == "Deny", actions: texts(s.Action), resources: texts(s.Resource), conditions: map[string]map[string][]string{}}
 	for operator, keys := range s.Condition {
@@ -190,7 +190,7 @@ func parseStatement(raw json.RawMessage) (statement, error) {
 	return out, nil
 }
 
-// texts returns a value as a list, with each intrinsic function as its argument.
+// texts returns a value as a list of texts. It replaces each intrinsic function with its argument.
 func texts(v any) []string {
 	switch v := v.(type) {
 	case string:
@@ -213,19 +213,19 @@ func texts(v any) []string {
 	return nil
 }
 
-// without returns the role where a condition of the template does not hold.
+// without returns the role for a stack in which a condition of the template is false.
 func (r Role) without(condition string) Role {
 	return Role{slices.DeleteFunc(slices.Clone(r.statements), func(s statement) bool { return s.only == condition })}
 }
 
-// With returns the role where parameters of the template have these values.
+// With returns the role for a stack with these parameters of the template.
 func (r Role) With(values map[string]string) Role {
 	fill := func(texts []string) []string {
 		texts = slices.Clone(texts)
 		for i, s := range texts {
 			for name, value := range values {
 				s = strings.ReplaceAll(s, "${"+name+"}", value)
-				if s == name { // of a Ref
+				if s == name { // the argument of a Ref
 					s = value
 				}
 			}
@@ -247,7 +247,7 @@ func (r Role) With(values map[string]string) Role {
 	return out
 }
 
-// Allows reports whether the role allows q: a statement does, and none denies it.
+// Allows reports whether a statement of the role allows q, and no statement denies it.
 func (r Role) Allows(q Request) bool {
 	allowed := false
 	for _, s := range r.statements {
@@ -290,7 +290,7 @@ func (s statement) matches(q Request) bool {
 	return true
 }
 
-// holds evaluates one condition. An operator that it does not know never holds.
+// holds evaluates one condition. A condition with an unknown operator is false.
 func holds(operator string, got, want []string) bool {
 	any := func(match func(pattern, s string) bool, s string) bool {
 		return slices.ContainsFunc(want, func(p string) bool { return match(p, s) })
@@ -303,7 +303,7 @@ func holds(operator string, got, want []string) bool {
 		return !holds("StringEquals", got, want)
 	case "StringEquals":
 		return len(got) == 1 && slices.Contains(want, got[0])
-	case "ForAllValues:StringEquals": // also of no value at all: hence Null beside it
+	case "ForAllValues:StringEquals": // true if there is no value, so the template adds Null
 		return all(func(p, s string) bool { return p == s })
 	case "ForAllValues:StringLike":
 		return all(like)
@@ -313,7 +313,7 @@ func holds(operator string, got, want []string) bool {
 	return false
 }
 
-// like reports whether s matches a pattern of IAM: * matches any text, ? one character.
+// like reports whether s matches a pattern of IAM. * matches any text, and ? matches one character.
 func like(pattern, s string) bool {
 	quoted := regexp.QuoteMeta(pattern)
 	quoted = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(quoted)
