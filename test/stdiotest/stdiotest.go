@@ -1,5 +1,5 @@
-// Package stdiotest is an MCP server that is a program, good and bad: the test's own binary, started
-// once more.
+// Package stdiotest provides MCP servers on standard input and output, correct and faulty. A server
+// is another process of the test's own binary.
 //
 //	func TestMain(m *testing.M) { stdiotest.Main(); os.Exit(m.Run()) }
 //
@@ -22,24 +22,24 @@ import (
 	"time"
 )
 
-// variable of the environment that makes the binary a server, and says of which kind.
+// variable is the environment variable that makes the binary a server. Its value is the kind.
 const variable = "STDIOTEST_SERVER"
 
-// The kinds of servers. Each has all the tools.
+// The kinds of servers. Each lists all [Tools].
 const (
 	Legacy   = "legacy"   // of the handshake protocol; refuses server/discover
 	Modern   = "modern"   // of the stateless protocol; refuses initialize
 	Slow     = "slow"     // of the stateless protocol; it waits a second before it reads
-	Late     = "late"     // of the handshake protocol; reads once the file that LATE_UNTIL names is there
-	Silent   = "silent"   // of the handshake protocol; does not answer what it does not know
+	Late     = "late"     // of the handshake protocol; reads after the file LATE_UNTIL exists
+	Silent   = "silent"   // of the handshake protocol; does not answer unknown requests
 	Strict   = "strict"   // of the handshake protocol; ends if the first request is not initialize
 	Mute     = "mute"     // answers nothing
-	Deaf     = "deaf"     // does not even read
-	Broken   = "broken"   // ends at once, with a complaint
-	Stubborn = "stubborn" // handshake protocol; goes on when its input ends and at SIGTERM
+	Deaf     = "deaf"     // does not read its input
+	Broken   = "broken"   // ends immediately, with an error message
+	Stubborn = "stubborn" // of the handshake protocol; ignores the end of its input and SIGTERM
 )
 
-// Program returns how the server of that kind is started.
+// Program returns the path and the environment that start a server of a kind.
 func Program(t testing.TB, kind string) (path string, env map[string]string) {
 	t.Helper()
 	path, err := os.Executable()
@@ -49,7 +49,7 @@ func Program(t testing.TB, kind string) (path string, env map[string]string) {
 	return path, map[string]string{variable: kind}
 }
 
-// Main is the server, if this process is to be one; it does not return then.
+// Main runs the server and does not return, if the environment of this process names a kind.
 func Main() {
 	kind := os.Getenv(variable)
 	if kind == "" {
@@ -61,7 +61,7 @@ func Main() {
 		fmt.Fprintln(os.Stderr, "Error: API_KEY is required")
 		os.Exit(3)
 	case Slow:
-		s.write(`{"jsonrpc":"2.0","id":"early","method":"roots/list"}`) // before anybody has spoken to it
+		s.write(`{"jsonrpc":"2.0","id":"early","method":"roots/list"}`) // before the first request
 		time.Sleep(time.Second)
 		s.kind = Modern
 	case Late:
@@ -123,7 +123,7 @@ func (s *server) refuse(id json.RawMessage) {
 	}
 }
 
-// Tools are what every server lists.
+// Tools contains the names of the tools that every server lists.
 var Tools = []string{"ask", "big", "count", "die", "echo", "environment", "flood", "fork", "garbage", "progress", "wait"}
 
 func (s *server) take(line []byte) {
@@ -161,9 +161,9 @@ func (s *server) take(line []byte) {
 	}
 }
 
-// text replies with one text.
+// text replies with a result of one text block.
 func (s *server) text(id json.RawMessage, text string) {
-	quoted, _ := json.Marshal(text) // a string always is one of JSON
+	quoted, _ := json.Marshal(text) // every string can be encoded
 	s.reply(id, `{"resultType":"complete","content":[{"type":"text","text":`+string(quoted)+`}]}`)
 }
 
@@ -183,7 +183,7 @@ func (s *server) call(m message) {
 		return
 	}
 	switch p.Name {
-	case "echo": // with a number that doubles cannot hold, and a member that nobody knows
+	case "echo": // with a number that does not fit a double, and an unknown member
 		s.reply(m.ID, `{"resultType":"complete","content":[{"type":"text","text":"`+p.Arguments.Text+`"}],  "big":9007199254740993,"x":{"b":1,"a":2}}`)
 	case "count":
 		s.mu.Lock()
@@ -192,7 +192,7 @@ func (s *server) call(m message) {
 		s.mu.Unlock()
 		s.text(m.ID, fmt.Sprintf("%d of %d", n, os.Getpid()))
 	case "environment":
-		dir, _ := os.Getwd() // "" says it, too
+		dir, _ := os.Getwd() // "" shows an error
 		all := append(os.Environ(), "cwd="+dir, "args="+strings.Join(os.Args[1:], " "))
 		s.text(m.ID, strings.Join(all, "\n"))
 	case "wait":
@@ -212,8 +212,8 @@ func (s *server) call(m message) {
 			_, _ = os.Stderr.WriteString(line)
 		}
 		s.text(m.ID, "flooded")
-	case "fork": // a program of its own, which holds all three streams
-		c := exec.Command("sleep", "1000") // it is to stay
+	case "fork": // starts a program that keeps all three streams open
+		c := exec.Command("sleep", "1000") // it outlives the call
 		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 		if err := c.Start(); err != nil {
 			s.text(m.ID, err.Error())
