@@ -1,8 +1,8 @@
-// Package tokens counts what a text costs the model that reads it.
+// Package tokens counts the tokens of a text that a model reads.
 //
-// A model pays for tokens, and bytes are a poor guess: a name of one word is one token, a name in
-// camel case is three. The counts use cl100k, a vocabulary that everybody can check. The counts of
-// current models differ by a few per cent.
+// The cost of a text depends on its tokens, and bytes are a poor estimate: a name of one word is
+// one token, and a name in camel case is three. The counts use the public vocabulary cl100k. The
+// counts of current models differ by a few percent.
 package tokens
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// Reading the vocabulary takes a moment, so it is read once.
+// cl100k reads the vocabulary once, because reading it is slow.
 var cl100k = sync.OnceValues(func() (tokenizer.Codec, error) { return tokenizer.Get(tokenizer.Cl100kBase) })
 
-// Count returns how many tokens of cl100k text has.
+// Count returns the number of cl100k tokens in text.
 func Count(t testing.TB, text string) int {
 	t.Helper()
 	codec, err := cl100k()
