@@ -9,9 +9,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// Ask makes a server of the handshake protocol send its client a request on the call's event
-// stream, before it answers with result. A %s in result becomes the client's own answer, as a JSON
-// string. The server waits for it as long as the client does.
+// Ask makes a server of the handshake protocol send its client a request on the event stream of a
+// call, and then answer the call with result. %s in result is replaced by the client's answer, as a
+// JSON string. The server waits for this answer until the client closes the call.
 func Ask(method, result string) Fault {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		req, ok := r.Context().Value(requestKey{}).(*Request)
@@ -26,7 +26,7 @@ func Ask(method, result string) Fault {
 		s.mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":%q,\"params\":{}}\n\n", id, method)
-		_ = http.NewResponseController(w).Flush() // a client that is gone reads nothing
+		_ = http.NewResponseController(w).Flush() // fails if the client has left
 		select {
 		case answer := <-came:
 			if n := len(answer); n > 0 {
@@ -39,8 +39,9 @@ func Ask(method, result string) Fault {
 	}
 }
 
-// Says makes a server answer a call with an event stream of the messages, then the result; "":
-// none. A %token% in a message becomes the request's own progress token, a %id% its id.
+// Says makes a server answer a call with an event stream of the messages and then the result. If
+// result is "", no result follows. In a message, %token% is replaced by the progress token of the
+// request, and %id% by its id.
 func Says(result string, messages ...string) Fault {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		req, ok := r.Context().Value(requestKey{}).(*Request)
@@ -56,13 +57,13 @@ func Says(result string, messages ...string) Fault {
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", req.ID, result)
 			return
 		}
-		_ = http.NewResponseController(w).Flush() // a client that is gone reads nothing
+		_ = http.NewResponseController(w).Flush() // fails if the client has left
 		s.wait(r, nil)
 	}
 }
 
-// takeAnswer hands a client's answer to the request that waits for it, and reports
-// whether the body was one.
+// takeAnswer passes a client's answer to the server's waiting request, and reports whether the body
+// was an answer.
 func (s *Server) takeAnswer(body []byte) bool {
 	id := string(rawjson.Get(body, "id"))
 	s.mu.Lock()

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Authz is an authorization service that proxies in front of servers ask about each
-// request, and that fails closed: if it does not answer in time, the answer is 403,
-// as if it had said no. Many servers share one.
+// Authz is an authorization service. A proxy in front of each server requests a check for each
+// request and fails closed: if the service does not answer in time, the proxy answers 403, as for a
+// denied request. Many servers share one service.
 type Authz struct {
 	Limit    time.Duration        // for one check; 0: 200 ms
 	Check    func() time.Duration // what one check takes; nil: 75 to 150 ms
-	Parallel int                  // checks at once, the others wait; 0: 8
-	Cold     int                  // the first checks, which find it cold and do not end in time
-	Deny     bool                 // answer every check with a clean no
+	Parallel int                  // checks at the same time, other checks wait; 0: 8
+	Cold     int                  // number of first checks that exceed the limit
+	Deny     bool                 // deny every check that ends in time
 
 	once  sync.Once
 	slots chan struct{}
@@ -24,14 +24,14 @@ type Authz struct {
 	begun, checks, timeouts int
 }
 
-// Counts returns the number of requested checks, and how many did not end in time.
+// Counts returns the number of checks, and of checks that did not end in time.
 func (a *Authz) Counts() (checks, timeouts int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.checks, a.timeouts
 }
 
-// Front puts the proxy before a server: it is an [Options] Front.
+// Front puts the proxy in front of a server, for the field Front of [Options].
 func (a *Authz) Front(next http.Handler) http.Handler {
 	a.once.Do(func() {
 		n := a.Parallel
@@ -62,10 +62,11 @@ func (a *Authz) Front(next http.Handler) http.Handler {
 func plain(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(http.StatusForbidden)
-	_, _ = w.Write([]byte(body)) // a client that is gone reads no answer
+	_, _ = w.Write([]byte(body)) // fails if the client has left
 }
 
-// ask waits for a free slot and for the check, both within the limit.
+// ask waits for a free slot and then for the check. It returns false if both take longer than the
+// limit.
 func (a *Authz) ask() bool {
 	limit := a.Limit
 	if limit == 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// ReadCatalog reads a file of tool definitions and returns them by server. The file
-// holds a list, or an object with a list under "tools". An entry is a definition, or one
-// with its name under "tool" instead and its server's under "server". Schemas and
-// all else keep their bytes; entries without a server are under "".
+// ReadCatalog reads a file of tool definitions and returns them by server. The file contains a
+// list, or an object with a list in "tools". An entry is a definition. It may have its name in
+// "tool" instead of "name", and its server in "server"; entries without a server are under "". All
+// other members keep their bytes.
 func ReadCatalog(path string) (map[string][]json.RawMessage, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func definition(raw json.RawMessage) (server string, def json.RawMessage, err er
 	return server, slices.Insert(fields, 0, rawjson.Member{Name: "name", Value: name}).Bytes(), nil
 }
 
-// Tool returns a small definition: an object of optional strings, and annotations if there are any.
+// Tool returns a small definition. Its params are optional strings. annotations may be "".
 func Tool(name, description, annotations string, params ...string) json.RawMessage {
 	b := fmt.Appendf(nil, `{"name":%s,"description":%s,"inputSchema":{"type":"object","properties":{`, rawjson.Quote(name), rawjson.Quote(description))
 	for i, p := range params {
@@ -77,7 +77,7 @@ func Tool(name, description, annotations string, params ...string) json.RawMessa
 	return append(b, '}')
 }
 
-// Fleet starts one server for each of a catalog, with otherwise the same options.
+// Fleet starts one server for each server of a catalog, with the options o and the server's tools.
 func Fleet(t TB, catalog map[string][]json.RawMessage, o Options) map[string]*Server {
 	t.Helper()
 	out := make(map[string]*Server, len(catalog))

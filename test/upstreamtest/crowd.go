@@ -17,11 +17,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// A Crowd is thousands of MCP servers behind one listener, each at a path of its own: what measures
-// a gateway must cost little beside it. They are healthy, speak the stateless protocol, list tools
-// and answer each call with [Echo]. For anything else there is [Server].
+// A Crowd is thousands of MCP servers behind one listener, each at its own path. It uses few
+// resources, so that measurements show the cost of the gateway. The servers use the stateless
+// protocol, list tools, and answer each call with [Echo]. For other behavior, use [Server].
 type Crowd struct {
-	URL string // of all; a server's is URL/NAME
+	URL string // base address; a server is at URL/NAME
 
 	Asked atomic.Int64 // requests so far
 
@@ -29,7 +29,7 @@ type Crowd struct {
 	http    *http.Server
 }
 
-// NewCrowd starts one server for each of a catalog, until the test ends.
+// NewCrowd starts one server for each server of a catalog. The servers run until the test ends.
 func NewCrowd(t TB, catalog map[string][]json.RawMessage) *Crowd {
 	t.Helper()
 	c := &Crowd{answers: make(map[string][]byte, len(catalog))}
@@ -54,7 +54,7 @@ func NewCrowd(t TB, catalog map[string][]json.RawMessage) *Crowd {
 	return c
 }
 
-// Config returns a config of the servers, with the rest of the file (", …").
+// Config returns a config of the servers. rest (", …") is the rest of the file.
 func (c *Crowd) Config(rest string) string {
 	var list []string
 	for _, path := range slices.Sorted(maps.Keys(c.answers)) {

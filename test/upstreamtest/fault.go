@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// A Fault is one way to misbehave. It answers r in its own way, or calls serve for
-// the right answer.
+// A Fault is a wrong way to answer a request. It answers r itself, or calls serve for the right
+// answer.
 type Fault func(s *Server, w http.ResponseWriter, r *http.Request, serve http.Handler)
 
-// planned is a fault that is still to come.
-type planned struct {
-	method string // JSON-RPC method it strikes; "": any
-	left   int    // requests that it still strikes; below 0: all
+// plannedFault is a fault of later requests.
+type plannedFault struct {
+	method string // JSON-RPC method of the requests that fail; "": any
+	left   int    // number of requests that still fail; below 0: all
 	fault  Fault
 }
 
-// Fail makes every request fail from now on.
+// Fail makes every later request fail.
 func (s *Server) Fail(f Fault) { s.FailOn("", -1, f) }
 
-// FailTimes makes the next n requests fail; then the server is well.
+// FailTimes makes the next n requests fail. Then the server is healthy.
 func (s *Server) FailTimes(n int, f Fault) { s.FailOn("", n, f) }
 
 // FailOn makes the next n requests with a JSON-RPC method fail. If n is below 0, all of them fail.
-// The first planned fault comes first.
+// Faults are used in the order of the calls.
 func (s *Server) FailOn(method string, n int, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = append(s.faults, &planned{method, n, f})
+	s.faults = append(s.faults, &plannedFault{method, n, f})
 }
 
-// failing strikes with the first fault that is planned for a request.
+// failing returns a handler that answers a request with the first fault that is planned for it.
 func (s *Server) failing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, _ := r.Context().Value(requestKey{}).(*Request)
@@ -84,7 +84,7 @@ func Body(body string) Fault { return Status(http.StatusOK, body, "Content-Type"
 // BadJSON answers 200 with a whole body that is not JSON.
 func BadJSON() Fault { return Body(`{"jsonrpc":"2.0","id":1,"result":{"tools":[}}`) }
 
-// WrongType answers 200 with a body of a type that is none of MCP's.
+// WrongType answers 200 with a body of a type that MCP does not use.
 func WrongType() Fault { return Status(http.StatusOK, "id,name\n1,x\n", "Content-Type", "text/csv") }
 
 // RPC answers the request with a JSON-RPC error, in HTTP 200.
@@ -105,12 +105,12 @@ func Result(result string) Fault {
 	}
 }
 
-// Hang answers nothing until the client goes away or the server closes.
+// Hang answers nothing until the client leaves or the server closes.
 func Hang() Fault {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) { s.wait(r, nil) }
 }
 
-// Slow answers rightly, after a time.
+// Slow gives the right answer after a delay.
 func Slow(d time.Duration) Fault {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
 		t := time.NewTimer(d)
@@ -121,7 +121,7 @@ func Slow(d time.Duration) Fault {
 	}
 }
 
-// wait waits for c; it returns false if the client or the server ends first.
+// wait waits for c. It returns false if the client leaves or the server closes first.
 func (s *Server) wait(r *http.Request, c <-chan time.Time) bool {
 	select {
 	case <-c:
@@ -135,10 +135,10 @@ func (s *Server) wait(r *http.Request, c <-chan time.Time) bool {
 	return false
 }
 
-// Reset resets the connection instead of an answer.
+// Reset resets the connection without an answer.
 func Reset() Fault { return raw("", true) }
 
-// EOF closes the connection instead of an answer.
+// EOF closes the connection without an answer.
 func EOF() Fault { return raw("", false) }
 
 // Truncated ends the connection in the middle of a JSON body.
@@ -146,17 +146,17 @@ func Truncated() Fault {
 	return raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"jsonrpc\":", false)
 }
 
-// TruncatedStream ends an event stream, properly, before the reply.
+// TruncatedStream ends an event stream without an error, but before the reply.
 func TruncatedStream() Fault {
 	return Status(http.StatusOK, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n", "Content-Type", "text/event-stream")
 }
 
-// raw writes bytes as they are and closes the connection, with a reset if asked for.
+// raw writes bytes and closes the connection. If reset is true, it resets the connection.
 func raw(bytes string, reset bool) Fault {
 	return func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			return // HTTP/2 only, which this server does not speak
+			return // only with HTTP/2, which this server does not support
 		}
 		if tcp, ok := conn.(*net.TCPConn); ok && reset {
 			_ = tcp.SetLinger(0) // then Close sends a reset

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// A Network is a network in memory, for tests on a fake clock: connections to it wait
-// as synctest understands it, which real ones do not.
+// A Network is a network in memory, for tests with a fake clock. Waiting for its connections is
+// durable blocking for synctest, and waiting for real connections is not.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*memListener
@@ -37,7 +37,7 @@ func (n *Network) Listen(addr string) net.Listener {
 	return l
 }
 
-// Dial connects to a listener of that address.
+// Dial connects to the listener of an address.
 func (n *Network) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[addr]
@@ -85,8 +85,8 @@ type memAddr string
 func (memAddr) Network() string  { return "memory" }
 func (a memAddr) String() string { return string(a) }
 
-// Peer listens on a free port of 127.0.0.1, hands every connection to handle and then
-// closes it. It returns host:port.
+// Peer listens on a free port of 127.0.0.1, passes every connection to handle and then closes the
+// connection. It returns host:port.
 func Peer(t TB, handle func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -109,8 +109,8 @@ func Peer(t TB, handle func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// Certificate returns a new certificate for hosts, names or addresses, and the
-// authority that it comes from: itself.
+// Certificate returns a new self-signed certificate for hosts, which are names or addresses, and a
+// pool with this certificate as its authority.
 func Certificate(hosts ...string) (tls.Certificate, *x509.CertPool, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -145,9 +145,9 @@ func Certificate(hosts ...string) (tls.Certificate, *x509.CertPool, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool, nil
 }
 
-// DNS starts a name server on loopback and returns a resolver that asks it. answer
-// gives the addresses of a name (without the final dot), asked for the nth time, from
-// 1; none: the name does not exist. ok false: no answer at all.
+// DNS starts a name server on loopback and returns a resolver that uses it. answer returns the
+// addresses of a name (without the final dot) for its n-th query, from 1. If there are none, the
+// name does not exist. If ok is false, the server does not answer.
 func DNS(t TB, answer func(name string, n int) (addrs []netip.Addr, ok bool)) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -164,7 +164,7 @@ func DNS(t TB, answer func(name string, n int) (addrs []netip.Addr, ok bool)) *n
 				return
 			}
 			if reply, err := dnsReply(buf[:n], asked, answer); err == nil {
-				_, _ = conn.WriteTo(reply, from) // clients repeat a lost question
+				_, _ = conn.WriteTo(reply, from) // clients repeat a lost query
 			}
 		}
 	}()
@@ -175,7 +175,7 @@ func DNS(t TB, answer func(name string, n int) (addrs []netip.Addr, ok bool)) *n
 
 var errNoReply = errors.New("no reply")
 
-// dnsReply answers one query with the A or AAAA records that fit its type.
+// dnsReply returns the reply to one query, with the A or AAAA records of its type.
 func dnsReply(query []byte, asked map[string]int, answer func(string, int) ([]netip.Addr, bool)) ([]byte, error) {
 	const header, typeA, typeAAAA = 12, 1, 28
 	name, at := "", header
@@ -190,7 +190,7 @@ func dnsReply(query []byte, asked map[string]int, answer func(string, int) ([]ne
 		name += string(query[at+1 : end])
 		at = end
 	}
-	at += 5 // the root label, type and class
+	at += 5 // skip the root label, type and class
 	if at > len(query) {
 		return nil, errNoReply
 	}
@@ -203,7 +203,7 @@ func dnsReply(query []byte, asked map[string]int, answer func(string, int) ([]ne
 		return nil, errNoReply
 	}
 	reply := append([]byte(nil), query[:at]...)
-	reply[2], reply[3] = 0x84, 0 // a response, with authority
+	reply[2], reply[3] = 0x84, 0 // an authoritative response
 	if len(addrs) == 0 {
 		reply[3] = 3 // the name does not exist
 	}

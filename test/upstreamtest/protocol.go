@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// answer serves one request of either protocol.
+// answer answers one request of either protocol.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	req, _ := r.Context().Value(requestKey{}).(*Request)
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (s *Server) ofSession(r *http.Request) bool {
 	return r.Header.Get("Mcp-Protocol-Version") != "" && (!s.o.Sessions || s.sessions[r.Header.Get("Mcp-Session-Id")])
 }
 
-// modern serves a request that describes itself.
+// modern answers a request of the stateless protocol.
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, req *Request, version string) {
 	if e := checkModern(r, req, version); e != nil {
 		writeError(w, http.StatusBadRequest, req.ID, e)
@@ -76,7 +76,7 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, req *Request, ve
 	}
 }
 
-// checkModern holds the headers and the metadata against the specification.
+// checkModern checks the headers and the metadata against the specification.
 func checkModern(r *http.Request, req *Request, version string) *RPCError {
 	mismatch := func(what string) *RPCError {
 		return &RPCError{Code: -32020, Message: "header mismatch: " + what}
@@ -125,7 +125,7 @@ func (s *Server) capabilities() []byte {
 	return o.Bytes()
 }
 
-// list returns what a list method lists, under which name; ok is false if there is no such method.
+// list returns the name and the content of a method's list. ok is false if no such method exists.
 func (s *Server) list(method string) (member string, list []json.RawMessage, ok bool) {
 	items := s.listed()
 	switch method {
@@ -143,7 +143,7 @@ func (s *Server) list(method string) (member string, list []json.RawMessage, ok 
 	return "", nil, false
 }
 
-// legacy serves a request of the handshake protocol.
+// legacy answers a request of the handshake protocol.
 func (s *Server) legacy(w http.ResponseWriter, r *http.Request, req *Request) {
 	if req.Method == "initialize" {
 		s.initialize(w, req)
@@ -200,7 +200,7 @@ func (s *Server) initialize(w http.ResponseWriter, req *Request) {
 		rawjson.Quote(version), s.capabilities(), rawjson.Quote(s.o.Instructions)))
 }
 
-// endSession answers DELETE.
+// endSession answers a DELETE request.
 func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get("Mcp-Session-Id")
 	s.mu.Lock()
@@ -214,7 +214,7 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// answerList serves one page; a cursor is the number of its first item.
+// answerList answers with one page of a list. The cursor is the number of its first item.
 func (s *Server) answerList(w http.ResponseWriter, req *Request, member string, list []json.RawMessage, modern bool) {
 	cursor := rawjson.Text(req.params.Get("cursor")) // "": the first page
 	from := 0
@@ -271,7 +271,7 @@ func (s *Server) result(w http.ResponseWriter, req *Request, result json.RawMess
 	msg := slices.Concat([]byte(`{"jsonrpc":"2.0","id":`), req.ID, []byte(`,"result":`), result, []byte(`}`))
 	if !s.o.SSE {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(msg) // a client that is gone reads no answer
+		_, _ = w.Write(msg) // fails if the client has left
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -1,9 +1,8 @@
-// Package upstreamtest is an MCP server for tests, benchmarks and the demo: it
-// serves any tools over real HTTP, in both protocols of the protocol, records what
-// it received, and misbehaves on demand.
+// Package upstreamtest is an MCP server for tests, benchmarks and the demo. It serves any tools
+// over real HTTP in both protocols, records the requests, and fails on demand.
 //
-// It checks what a strict server checks (headers against body, session ids,
-// metadata), so that a client that gets an answer from it has kept the rules.
+// It makes the checks of a strict server (headers against body, session ids, metadata). A client
+// that gets an answer has therefore followed the specification.
 package upstreamtest
 
 import (
@@ -25,12 +24,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// Protocols says which generations of the protocol a server speaks.
+// Protocols says which generations of MCP a server supports.
 type Protocols int
 
 // The protocols.
 const (
-	Both   Protocols = iota // either, as the client opens
+	Both   Protocols = iota // the protocol that the client starts with
 	Modern                  // stateless: server/discover, metadata with every request
 	Legacy                  // handshake: initialize
 )
@@ -41,16 +40,16 @@ type Options struct {
 	Tools        []json.RawMessage // definitions, served byte for byte
 	Prompts      []json.RawMessage // the same; nil: no prompts capability, and no prompts/list
 	Resources    []json.RawMessage // the same
-	Templates    []json.RawMessage // the same; the resources capability is declared if either is not nil
+	Templates    []json.RawMessage // the same; resources or templates declare the capability
 	Protocols    Protocols
-	Logging      bool     // handshake protocol: declare logs, and take logging/setLevel
-	Sessions     bool     // handshake protocol: give out session ids, insist on them, and end those that are deleted
+	Logging      bool     // handshake protocol: declare logs, and accept logging/setLevel
+	Sessions     bool     // handshake protocol: issue session ids, require them, and accept DELETE
 	SSE          bool     // answer with event streams
-	PageSize     int      // how many one page of a list has; 0: all on one
+	PageSize     int      // items on a page of a list; 0: all
 	NoTools      bool     // no tools capability, and no tools/list
 	Versions     []string // handshake protocol: versions to agree to, the first is the default; nil: 2025-11-25, 2025-06-18, 2025-03-26
 	Instructions string
-	Token        string // every request must bear it, or gets 401; "": none needed
+	Token        string // bearer token that every request needs, or gets 401; "": none
 	Forget       bool   // do not record requests: for benchmarks and the demo
 
 	// Call answers tools/call with a result object; nil: [Echo]. It may return an [*RPCError].
@@ -64,8 +63,8 @@ type Options struct {
 	Listener net.Listener // instead of Addr, e.g. one of a [Network]; such a server cannot refuse
 }
 
-// TB is the part of testing.TB that this package uses, so that programs which
-// are no tests do not link package testing.
+// TB is the part of testing.TB that this package uses. With it, programs do not link package
+// testing.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -75,10 +74,10 @@ type TB interface {
 // A Request is one HTTP request as it was received.
 type Request struct {
 	At     time.Time
-	Verb   string // of HTTP
+	Verb   string // HTTP method
 	Header http.Header
 	Body   []byte
-	Method string          // JSON-RPC method; "" if the body is no request
+	Method string          // JSON-RPC method; "" if the body is not a request
 	ID     json.RawMessage // nil: a notification
 	Params json.RawMessage
 	Tool   string // of a tools/call
@@ -106,7 +105,7 @@ type Server struct {
 	sessions  map[string]bool
 	asked     map[string]chan []byte // requests to the client that wait for its answer, by id
 	nextID    int
-	faults    []*planned
+	faults    []*plannedFault
 	closed    chan struct{}
 	once      sync.Once
 }
@@ -168,7 +167,7 @@ func (s *Server) serve(l net.Listener) {
 	go func() { _ = srv.Serve(l) }() // ends with Close
 }
 
-// Close ends the server and every request that hangs in it.
+// Close ends the server and every waiting request.
 func (s *Server) Close() {
 	s.once.Do(func() { close(s.closed) })
 	s.mu.Lock()
@@ -185,8 +184,8 @@ func (s *Server) Refuse() {
 	_ = srv.Close()
 }
 
-// Return listens again, on the same port, after Refuse. It waits for who may have been given the port
-// meanwhile.
+// Return listens again, on the same port, after Refuse. If another process has the port now, Return
+// waits up to two minutes.
 func (s *Server) Return() error {
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		l, err := net.Listen("tcp", s.addr)
@@ -200,7 +199,7 @@ func (s *Server) Return() error {
 	}
 }
 
-// Roots returns the authority that a TLS server's certificate comes from.
+// Roots returns the authority of a TLS server's certificate.
 func (s *Server) Roots() *x509.CertPool { return s.roots }
 
 // Addr returns the server's host and port.
@@ -213,7 +212,8 @@ func (s *Server) SetTools(tools []json.RawMessage) {
 	s.tools = tools
 }
 
-// Items are what a server lists beside tools. It declares what is not nil.
+// Items contains what a server lists beside tools. The server declares the capabilities of lists
+// that are not nil.
 type Items struct {
 	Prompts, Resources, Templates []json.RawMessage
 }
@@ -232,7 +232,7 @@ func (s *Server) listed() Items {
 	return s.items
 }
 
-// SetToken replaces the token that requests must bear.
+// SetToken replaces the bearer token that requests need.
 func (s *Server) SetToken(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +253,7 @@ func (s *Server) Sessions() []string {
 	return slices.Sorted(maps.Keys(s.sessions))
 }
 
-// Requests returns what was received, in order.
+// Requests returns the received requests, in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,21 +281,21 @@ func (s *Server) Total() int {
 	return s.total
 }
 
-// Cancelled returns how many requests the client gave up while they hung or were slow.
+// Cancelled returns how many hanging or slow requests the client cancelled.
 func (s *Server) Cancelled() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cancelled
 }
 
-// ForgetRequests drops what was recorded.
+// ForgetRequests drops the recorded requests.
 func (s *Server) ForgetRequests() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests, s.total, s.cancelled = nil, 0, 0
 }
 
-// Handler returns the server as a handler: what was planned to fail, before what works.
+// Handler returns the server as a handler. Planned faults answer before the server does.
 func (s *Server) Handler() http.Handler {
 	var h http.Handler = http.HandlerFunc(s.answer)
 	h = s.failing(h)
@@ -307,7 +307,7 @@ func (s *Server) Handler() http.Handler {
 
 type requestKey struct{}
 
-// recording reads the body once, for the record and for the layers below.
+// recording reads the body once, for the record and for the next handlers.
 func (s *Server) recording(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -328,9 +328,9 @@ func (s *Server) recording(next http.Handler) http.Handler {
 	})
 }
 
-// read takes the body apart.
+// read parses the body.
 func (r *Request) read() {
-	m, _ := rawjson.Split(r.Body, rawjson.Lenient, "params", "_meta") // what does not read is no request
+	m, _ := rawjson.Split(r.Body, rawjson.Lenient, "params", "_meta") // invalid: not a request
 	r.ID, r.Method, r.Params = m.Get("id"), rawjson.Text(m.Get("method")), m.Get("params")
 	r.params = inner(m, "params")
 	r.meta = inner(r.params, "_meta")
@@ -339,7 +339,7 @@ func (r *Request) read() {
 	}
 }
 
-// inner returns the members of a value that was split too.
+// inner returns the members of a nested value that was also split.
 func inner(o rawjson.Object, name string) rawjson.Object {
 	for _, m := range o {
 		if m.Name == name {
@@ -361,14 +361,14 @@ func (e *RPCError) Error() string { return e.Message }
 // A Call is one tools/call.
 type Call struct {
 	Name      string
-	Arguments json.RawMessage // as they came; nil if absent
+	Arguments json.RawMessage // unchanged; nil if absent
 	Params    json.RawMessage
 	Header    http.Header
 	Modern    bool
 }
 
-// Notebook returns a Call that keeps a text for each session: "write" takes the argument
-// text, "read" returns what was written on the same session.
+// Notebook returns a Call that stores a text for each session. "write" stores the argument text,
+// and "read" returns the text that the same session wrote.
 func Notebook() func(context.Context, Call) (json.RawMessage, error) {
 	var mu sync.Mutex
 	pages := map[string]string{}
