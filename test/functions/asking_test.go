@@ -17,9 +17,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// agentsAsk goes through the life of a request and of a confirmed call, in the roles of the three
-// functions: an agent asks by way of mcp, sync tells people, who decide by way of admin, and the agent's next
-// try runs. It counts what that costs.
+// agentsAsk tests an access request and a confirmed call with the roles of the three functions. An
+// agent requests through mcp, sync notifies people, people decide through admin, and the agent's
+// next call runs. The test also counts the AWS calls.
 func (g suite) agentsAsk(t *testing.T) {
 	w := g.fixture(t)
 	told := make(chan string, 10)
@@ -40,10 +40,10 @@ func (g suite) agentsAsk(t *testing.T) {
 		a := sync.Invoke([]byte(`{"source":"portcullis.outbox"}`))
 		var sent struct{ Told int }
 		if err := json.Unmarshal(a.Payload, &sent); err != nil || sent.Told != 1 {
-			t.Fatalf("the sync function says %s (%v)", a.Payload, err)
+			t.Fatalf("the sync function answers %s (%v)", a.Payload, err)
 		}
 		if body := <-told; !strings.Contains(body, `"type":"`+kind+`"`) || !strings.Contains(body, id) || strings.Contains(body, "the user wants it") {
-			t.Errorf("people are told %s", body)
+			t.Errorf("notice to people: %s", body)
 		}
 	}
 
@@ -78,13 +78,13 @@ func (g suite) agentsAsk(t *testing.T) {
 	}
 	confirmed := costOf(w, func() { r = mcp.Call("call_tool_write", sorted) })
 	if r.IsError {
-		t.Errorf("the confirmed call, in another order, answers %+v", r)
+		t.Errorf("the confirmed call, with its members in another order, answers %+v", r)
 	}
 	if r := mcp.Call("call_tool_write", issue); !r.IsError || requestID(t, r.Text) == id {
-		t.Errorf("the confirmed call answers, for the second time, %+v", r)
+		t.Errorf("the second use of the confirmed call answers %+v", r)
 	}
 
-	want := map[string]map[string]int{ // as docs/cost.md has it
+	want := map[string]map[string]int{ // the numbers of docs/cost.md
 		"a call that is locked":  {"BatchGetItem": 1},
 		"request_access":         {"BatchGetItem": 1, "TransactWriteItems": 2, "POST": 1},
 		"a call that is to wait": {"BatchGetItem": 1, "TransactWriteItems": 2, "POST": 1},
@@ -95,24 +95,25 @@ func (g suite) agentsAsk(t *testing.T) {
 		t.Errorf("calls of AWS (-want +got):\n%s", diff)
 	}
 	if w.proxy.Checked() == 0 {
-		t.Error("no call was held against a role")
+		t.Error("no call was checked against a role")
 	}
 }
 
-// costOf returns the calls of DynamoDB and Lambda that are made for what is done.
+// costOf returns the calls of DynamoDB and Lambda that do causes. It omits the periodic reads,
+// which callsOfAWS counts.
 func costOf(w *fixture, do func()) map[string]int {
 	w.proxy.Calls()
 	do()
 	calls := map[string]int{}
 	for name, n := range w.proxy.Calls() {
-		if service, operation, _ := strings.Cut(name, " "); service == "dynamodb" && operation != "GetItem" && operation != "Query" || service == "lambda" { // what is read again after 2 s is counted elsewhere, and secrets are read once
+		if service, operation, _ := strings.Cut(name, " "); service == "dynamodb" && operation != "GetItem" && operation != "Query" || service == "lambda" {
 			calls[operation] += n
 		}
 	}
 	return calls
 }
 
-// decide decides about a request as it is shown.
+// decide reads a request, decides about it, and checks its new state.
 func (w *fixture) decide(t *testing.T, admin *lambdatest.Function, id string, v request.Verdict) {
 	t.Helper()
 	var one struct {
@@ -129,12 +130,12 @@ func (w *fixture) decide(t *testing.T, admin *lambdatest.Function, id string, v 
 	}
 }
 
-// requestID returns the request that an answer names last.
+// requestID returns the last request id in an answer.
 func requestID(t *testing.T, answer string) string {
 	t.Helper()
 	all := regexp.MustCompile(`R-[0-9A-HJKMNP-TV-Z]{8}`).FindAllString(answer, -1)
 	if len(all) == 0 {
-		t.Fatalf("no request is named: %s", answer)
+		t.Fatalf("the answer names no request: %s", answer)
 	}
 	return all[len(all)-1]
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// catalogOf stores a catalog of n tools and the config that goes with it.
+// catalogOf stores a catalog of n tools and its config.
 func catalogOf(b *testing.B, endpoint, programs string, n int) *lambdatest.Stack {
 	b.Helper()
 	many := local.Many(b, n)
@@ -62,8 +62,8 @@ func store(b *testing.B, env map[string]string, in catalog.Input, servers map[st
 
 const benchQuery = `{"query":"create a calendar event"}`
 
-// BenchmarkStart is a cold start: from exec until the function asks for an event, and
-// until its first answer.
+// BenchmarkStart measures a cold start: the time from exec to the first request for an event, and
+// to the first answer.
 func BenchmarkStart(b *testing.B) {
 	endpoint, programs := emulator.Start(b), lambdatest.Build(b, "../..", "mcp")
 	for _, n := range []int{527, 10000} {
@@ -86,7 +86,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkWarm is a search in a function that runs, through the runtime API.
+// BenchmarkWarm measures a search in a running function, through the runtime API.
 func BenchmarkWarm(b *testing.B) {
 	endpoint, programs := emulator.Start(b), lambdatest.Build(b, "../..", "mcp")
 	for _, n := range []int{527, 10000} {
@@ -101,13 +101,13 @@ func BenchmarkWarm(b *testing.B) {
 				took = append(took, time.Since(began))
 			}
 			b.ReportMetric(median(took), "p50-ms")
-			b.ReportMetric(float64(len(f.Output()))/float64(len(took)), "log-B") // the start's lines among them
+			b.ReportMetric(float64(len(f.Output()))/float64(len(took)), "log-B") // includes the lines of the start
 			b.ReportMetric(local.UsageOf(b, f.PID()).Resident, "MB")
 		})
 	}
 }
 
-// BenchmarkSize is what is uploaded: each function for arm64, and its zip.
+// BenchmarkSize measures the upload: each function for arm64, and its zip.
 func BenchmarkSize(b *testing.B) {
 	for _, name := range []string{"mcp", "sync", "admin"} {
 		b.Run(name, func(b *testing.B) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A config in a bucket starts no program, no matter who wrote it: the console shows such a server with
-// the reason, and the other servers work.
+// A config in a bucket never starts a program, no matter who wrote it. upstream_servers shows the
+// reason at such a server, and the other servers work.
 func (g suite) startsNoProgram(t *testing.T) {
 	w := g.fixture(t)
 	trace := filepath.Join(t.TempDir(), "it-ran")

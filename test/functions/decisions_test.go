@@ -22,27 +22,27 @@ func (g suite) peopleDecide(t *testing.T) {
 	mcp, admin := w.Start(t, "mcp"), w.Start(t, "admin")
 	const send = `{"name":"mail:send_mail","args":{"to":"ann"}}`
 	if r := mcp.Call("call_tool_write", send); !r.IsError || !strings.Contains(r.Text, "pending_approval") || !strings.Contains(r.Text, "https://gate.example.com/admin/tools/mail/send_mail") {
-		t.Fatalf("a tool that nobody approved answers %+v", r)
+		t.Fatalf("an unapproved tool answers %+v", r)
 	}
 	found := func() bool {
 		return strings.Contains(mcp.Call("retrieve_tools", `{"query":"send a mail"}`).Text, `"mail:send_mail"`)
 	}
 	if found() {
-		t.Error("a search shows a tool that nobody approved")
+		t.Error("a search shows an unapproved tool")
 	}
-	for _, credentials := range []string{"", token.New().Reveal()} { // the agent follows the link that it was given
+	for _, credentials := range []string{"", token.New().Reveal()} { // the agent follows the link of the refusal
 		stranger := admin.Client
 		stranger.Admin = credentials
 		for path, body := range map[string]string{"/admin": "", "/admin/tools/mail/send_mail": "", "/admin/tools/mail/send_mail/approve": `{"hash":"` + strings.Repeat("0", 64) + `"}`} {
 			if r := stranger.Send(path, body); r.Status != http.StatusUnauthorized || !strings.Contains(r.Body, "PORTCULLIS_BOOTSTRAP_SHA256") {
-				t.Errorf("%s is answered %d %s to a stranger", path, r.Status, r.Body)
+				t.Errorf("%s answers a stranger with %d %s", path, r.Status, r.Body)
 			}
 		}
 	}
 	shut := w.Start(t, "admin", "PORTCULLIS_BOOTSTRAP_SHA256", "")
 	for _, path := range []string{"/admin", "/admin/login", "/admin/tools/mail/send_mail"} {
 		if r := shut.Send(path, ""); r.Status != http.StatusForbidden || !strings.Contains(r.Body, "BootstrapSha256") {
-			t.Errorf("where no key is set %s is answered %d %s", path, r.Status, r.Body)
+			t.Errorf("without a bootstrap key %s answers %d %s", path, r.Status, r.Body)
 		}
 	}
 	var shown struct{ Hash string }
@@ -52,8 +52,8 @@ func (g suite) peopleDecide(t *testing.T) {
 	if r := mcp.Call("call_tool_write", send); r.IsError || r.Text != "send_mail" {
 		t.Errorf("the approved tool answers %+v", r)
 	}
-	var missed time.Time                                             // when the last search began that did not show it
-	local.Until(t, "a search shows the approved tool", func() bool { // approvals are looked at again after 2 s
+	var missed time.Time                                             // start of the last old result
+	local.Until(t, "a search shows the approved tool", func() bool { // reads every 2 s
 		began := time.Now()
 		shown := found()
 		if !shown {
@@ -65,19 +65,19 @@ func (g suite) peopleDecide(t *testing.T) {
 		t.Errorf("a search %v after the decision does not show the approved tool", after)
 	}
 	if r := admin.Send("/admin/audit", ""); !strings.Contains(r.Body, `"actor":"bootstrap"`) {
-		t.Errorf("the audit names nobody: %s", r.Body)
+		t.Errorf("the audit does not name the actor: %s", r.Body)
 	}
-	g.deedsAreLogged(t, admin.Output(), `"action":"approve"`, `"tool":"mail:send_mail"`, `"hash":"`+shown.Hash+`"`)
-	// The emulator of this test has no such function, as if somebody had deleted it.
+	g.wantEvent(t, admin.Output(), `"action":"approve"`, `"tool":"mail:send_mail"`, `"hash":"`+shown.Hash+`"`)
+	// The emulator of this test has no sync function, as if somebody had deleted it.
 	started := admin.Send("/admin/sync", "{}")
 	w.wantQuiet(t, started.Body)
 	if started.Status != http.StatusInternalServerError || !strings.Contains(admin.Output(), "start the sync function") {
-		t.Errorf("a sync function that is missing is answered with %d %s", started.Status, started.Body)
+		t.Errorf("the answer without a sync function: %d %s", started.Status, started.Body)
 	}
 }
 
-// A function that would let everybody in by mistake, or that has nowhere to keep things,
-// does not start, and says all that is wrong.
+// A function does not start if it would accept everybody by mistake, or if it has no store. Its log
+// names every fault.
 func (g suite) startNeedsSettings(t *testing.T) {
 	for _, c := range []struct {
 		function string
@@ -93,26 +93,26 @@ func (g suite) startNeedsSettings(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := f.Wait(ctx); err == nil || f.Ready() {
-			t.Errorf("%s with %v runs", c.function, c.env)
+			t.Errorf("%s with %v starts", c.function, c.env)
 		}
 		if lines := lambdatest.Lines(t, f.Output()); len(lines) == 0 || lines[len(lines)-1]["level"] != "ERROR" {
-			t.Errorf("%s with %v ends without a line of level ERROR: %v", c.function, c.env, lines)
+			t.Errorf("%s with %v ends without an ERROR line: %v", c.function, c.env, lines)
 		}
 		for _, want := range c.want {
 			if !strings.Contains(f.Output(), want) {
-				t.Errorf("%s with %v does not say %q: %s", c.function, c.env, want, f.Output())
+				t.Errorf("%s with %v does not log %q: %s", c.function, c.env, want, f.Output())
 			}
 		}
 	}
 }
 
-// Reserved concurrency prevents a second sync beside the first. If two run anyway, the conditional
-// put keeps one catalog, and neither fails.
+// Reserved concurrency prevents two syncs at the same time. If two run anyway, the conditional put
+// stores only one catalog, and neither sync fails.
 func (g suite) twoSyncs(t *testing.T) {
 	w := g.fixture(t)
 	functions := []*lambdatest.Function{w.Start(t, "sync"), w.Start(t, "sync")}
 	for range 3 {
-		w.github.SetTools(nil) // an empty list resets nothing, but it is another catalog
+		w.github.SetTools(nil) // an empty list resets no approval, but changes the catalog
 		answers := make([]lambdatest.Answer, len(functions))
 		var wg sync.WaitGroup
 		for i, f := range functions {
@@ -126,7 +126,7 @@ func (g suite) twoSyncs(t *testing.T) {
 		}
 	}
 	if r := w.Start(t, "mcp").Call("upstream_servers", `{"operation":"list"}`); r.IsError || !strings.Contains(r.Text, `"github"`) {
-		t.Errorf("after two syncs at once: %+v", r)
+		t.Errorf("after two simultaneous syncs: %+v", r)
 	}
 }
 
@@ -142,7 +142,7 @@ func (g suite) adminSyncs(t *testing.T) {
 	}
 }
 
-// callsOfAWS counts what a warm request costs.
+// callsOfAWS counts the AWS calls of a warm request.
 func (g suite) callsOfAWS(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
@@ -150,14 +150,14 @@ func (g suite) callsOfAWS(t *testing.T) {
 	f.Call("retrieve_tools", `{"query":"search issues"}`)
 	for _, c := range []struct {
 		name, args  string
-		dear, cheap map[string]int // 2 s after the last look, and right after it
+		dear, cheap map[string]int // 2 s after the last read of the state, and directly after it
 	}{
 		{"retrieve_tools", `{"query":"search issues","include_disabled":true}`, map[string]int{"dynamodb GetItem": 2, "dynamodb Query": 1}, map[string]int{}},
 		{"call_tool_read", `{"name":"github:search_issues","args":{"query":"x"}}`, map[string]int{"dynamodb BatchGetItem": 1, "dynamodb GetItem": 1, "dynamodb Query": 1}, map[string]int{"dynamodb BatchGetItem": 1}},
 	} {
 		var dear map[string]int
-		local.Until(t, "approvals are looked at again", func() bool { // after 2 s: the dearer case
-			time.Sleep(2100 * time.Millisecond) // so that decisions and grants are old at the same time
+		local.Until(t, "the function reads approvals again", func() bool { // after 2 s
+			time.Sleep(2100 * time.Millisecond) // decisions and grants are then both old
 			w.proxy.Calls()
 			if r := f.Call(c.name, c.args); r.IsError {
 				t.Fatalf("%s: %+v", c.name, r)
@@ -166,7 +166,7 @@ func (g suite) callsOfAWS(t *testing.T) {
 			return dear["dynamodb Query"] > 0
 		})
 		if w.proxy.Checked() == 0 {
-			t.Error("no call was held against a role")
+			t.Error("no call was checked against a role")
 		}
 		f.Call(c.name, c.args)
 		cheap := w.proxy.Calls()
@@ -175,13 +175,13 @@ func (g suite) callsOfAWS(t *testing.T) {
 			t.Errorf("%s makes the calls %v, want %v", c.name, dear, c.dear)
 		}
 		if !maps.Equal(cheap, c.cheap) {
-			t.Errorf("%s makes the calls %v right after, want %v", c.name, cheap, c.cheap)
+			t.Errorf("a second %s makes the calls %v, want %v", c.name, cheap, c.cheap)
 		}
 	}
 }
 
-// deedsAreLogged checks that a line of a function's log is one of the audit and has these members.
-func (g suite) deedsAreLogged(t *testing.T, log string, members ...string) {
+// wantEvent checks that the log of a function contains an audit event with these members.
+func (g suite) wantEvent(t *testing.T, log string, members ...string) {
 	t.Helper()
 	for line := range strings.Lines(log) {
 		missing := slices.ContainsFunc(append(members, `"audit":1`, `"kind":"deed"`), func(m string) bool { return !strings.Contains(line, m) })
@@ -189,5 +189,5 @@ func (g suite) deedsAreLogged(t *testing.T, log string, members ...string) {
 			return
 		}
 	}
-	t.Errorf("no line of the log is a deed with %q:\n%s", members, log)
+	t.Errorf("no line of the log is an audit event with %q:\n%s", members, log)
 }

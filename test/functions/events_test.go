@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// TestFunctions runs the built functions under a runtime API, with S3 and DynamoDB on an
-// emulator. Its parts share what is slow to make.
+// TestFunctions runs the built functions under a runtime API, with S3 and DynamoDB on an emulator.
+// Its subtests share the built functions and the emulator, which start slowly.
 func TestFunctions(t *testing.T) {
 	g := newSuite(t)
 	t.Run("sync takes what starts it", g.syncTakesEvents)
@@ -75,16 +75,16 @@ func (g suite) syncTakesEvents(t *testing.T) {
 	w.Configure(`{"mcpServers":{"github":{"url":"` + w.github.URL + `","oops":1}}}`)
 	stale := f.Invoke([]byte(`{}`))
 	if !strings.Contains(string(stale.Payload), `"config_stale":true`) || !strings.Contains(string(stale.Payload), "oops") {
-		t.Errorf("a config with a fault is answered with %s", stale.Payload)
+		t.Errorf("the sync of a faulty config answers %s", stale.Payload)
 	}
 	w.Configure(strings.Replace(`{"mcpServers":{"gone":{"url":"URL","required":true}}}`, "URL", "http://127.0.0.1:1/mcp", 1))
 	failed := f.Invoke([]byte(`{}`))
 	if !failed.Failed || !strings.Contains(string(failed.Payload), "required server") {
-		t.Errorf("a required server that is gone is answered with %s", failed.Payload)
+		t.Errorf("the sync without a required server answers %s", failed.Payload)
 	}
 	w.wantQuiet(t, string(failed.Payload))
-	g.deedsAreLogged(t, f.Output(), `"action":"config_taken"`, `"subject":"file:config/mcp_config.json"`)
-	g.deedsAreLogged(t, f.Output(), `"action":"config_refused"`, `"note":"1 fault; an earlier version stays in use"`)
+	g.wantEvent(t, f.Output(), `"action":"config_taken"`, `"subject":"file:config/mcp_config.json"`)
+	g.wantEvent(t, f.Output(), `"action":"config_refused"`, `"note":"1 fault; an earlier version stays in use"`)
 }
 
 func (g suite) mcpAnswersEvents(t *testing.T) {
@@ -108,24 +108,24 @@ func (g suite) mcpAnswersEvents(t *testing.T) {
 	}
 	health := f.Send("/healthz", "")
 	if health.Status != 200 || health.Body != `{"status":"ok"}` {
-		t.Errorf("/healthz = %+v, want ok and nothing else", health)
+		t.Errorf("/healthz = %+v, want only ok", health)
 	}
 	if strings.Contains(f.Output(), upstreamSecret) {
-		t.Error("the log holds the secret")
+		t.Error("the log contains the secret")
 	}
 	if n := strings.Count(f.Output(), `"ColdStarts":1`); n != 1 {
-		t.Errorf("%d cold starts were counted, want 1", n)
+		t.Errorf("the function counted %d cold starts, want 1", n)
 	}
 }
 
-// linesOf returns what a function wrote for one event: log and metrics, without what
-// differs from run to run.
+// linesOf returns the log lines and metrics of one event, without the values that differ between
+// runs.
 func linesOf(t *testing.T, a lambdatest.Answer) []map[string]any {
 	t.Helper()
 	lines := lambdatest.Lines(t, a.Output)
 	for _, line := range lines {
 		if line["level"] == nil || line["timestamp"] == nil {
-			t.Errorf("line without level or timestamp, by which Lambda filters: %v", line)
+			t.Errorf("line without the level or timestamp that Lambda filters by: %v", line)
 		}
 		switch id, ok := line[requestKey]; {
 		case ok && id != a.RequestID, !ok && line["message"] != nil:
@@ -142,7 +142,7 @@ func linesOf(t *testing.T, a lambdatest.Answer) []map[string]any {
 			aws["Timestamp"] = "*"
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b map[string]any) int { // servers are loaded side by side
+	slices.SortStableFunc(lines, func(a, b map[string]any) int { // servers are loaded in parallel
 		return cmp.Compare(fmt.Sprint(a["server"]), fmt.Sprint(b["server"]))
 	})
 	return lines
@@ -150,13 +150,13 @@ func linesOf(t *testing.T, a lambdatest.Answer) []map[string]any {
 
 const requestKey = "request_id"
 
-// volatile are the fields of lines and answers that no two runs share.
+// volatile contains the fields of lines and answers that differ between runs.
 var volatile = map[string]bool{
 	"timestamp": true, "time": true, "took_ms": true, "store_ms": true, "search_ms": true, "MemoryUsed": true, "ms": true, "Latency": true, "UpstreamDuration": true, "SyncDuration": true,
 	"duration_ms": true, "config": true, "snapshot": true, "CatalogAge": true,
 }
 
-// masked is an answer without what differs from run to run.
+// masked returns an answer without the values that differ between runs.
 func masked(t *testing.T, payload []byte) any {
 	t.Helper()
 	v := require.JSON[map[string]any](t, payload)

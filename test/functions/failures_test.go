@@ -17,8 +17,7 @@ const (
 
 var faults = map[string]lambdatest.Fault{"gone": lambdatest.Gone, "slow": lambdatest.Slow, "throttled": lambdatest.Throttled}
 
-// A function that starts while a store fails still starts. It refuses all calls, and serves as soon
-// as the store is back.
+// A function starts even if a store fails. It refuses all calls until the store works again.
 func (g suite) failBeforeStart(t *testing.T) {
 	for name, fault := range faults {
 		t.Run("S3 "+name, func(t *testing.T) {
@@ -37,14 +36,14 @@ func (w *fixture) startWithoutS3(t *testing.T, fault lambdatest.Fault) {
 	w.proxy.Set("s3", fault)
 	f := w.Start(t, "mcp")
 	if f.Started > 9*time.Second {
-		t.Errorf("it took %v to start; Lambda gives up after 10 s", f.Started)
+		t.Errorf("the start took %v; Lambda ends it after 10 s", f.Started)
 	}
 	r := f.Call("call_tool_read", searchTool)
 	w.wantQuiet(t, r.Text)
 	if !r.IsError || len(w.github.Calls()) > 0 {
 		t.Errorf("a call without a config answers %+v", r)
 	}
-	if fault != lambdatest.Slow { // each of these waits for the store as long as a request may
+	if fault != lambdatest.Slow { // these requests would wait until their timeout
 		if r := f.Call("retrieve_tools", search); !r.IsError {
 			t.Errorf("discovery without a config answers %+v", r)
 		}
@@ -53,7 +52,7 @@ func (w *fixture) startWithoutS3(t *testing.T, fault lambdatest.Fault) {
 		}
 	}
 	w.proxy.Set("s3", lambdatest.None)
-	local.Until(t, "it serves once S3 is back", func() bool { return !f.Call("retrieve_tools", search).IsError })
+	local.Until(t, "the function answers searches after S3 works again", func() bool { return !f.Call("retrieve_tools", search).IsError })
 }
 
 func (w *fixture) startWithoutDynamoDB(t *testing.T, fault lambdatest.Fault) {
@@ -61,16 +60,16 @@ func (w *fixture) startWithoutDynamoDB(t *testing.T, fault lambdatest.Fault) {
 	w.proxy.Set("dynamodb", fault)
 	f := w.Start(t, "mcp")
 	w.wantRefused(t, f)
-	// The catalog holds the approvals as of its sync, which was less than a minute ago.
+	// The catalog contains the approvals of its sync, which was less than a minute ago.
 	if r := f.Call("retrieve_tools", search); r.IsError || !strings.Contains(r.Text, `"github:search_issues"`) {
 		t.Errorf("discovery without the table answers %+v", r)
 	}
 	w.proxy.Set("dynamodb", lambdatest.None)
-	local.Until(t, "calls go through once DynamoDB is back", func() bool { return !f.Call("call_tool_read", searchTool).IsError })
+	local.Until(t, "the function allows calls after DynamoDB works again", func() bool { return !f.Call("call_tool_read", searchTool).IsError })
 }
 
-// wantRefused checks that a call is refused because nobody can say whether it is approved,
-// and that it does not reach its server.
+// wantRefused checks that the function refuses a call because it cannot read the approval, and that
+// the call does not reach its server.
 func (w *fixture) wantRefused(t *testing.T, f *lambdatest.Function) {
 	t.Helper()
 	w.github.ForgetRequests()
@@ -84,7 +83,7 @@ func (w *fixture) wantRefused(t *testing.T, f *lambdatest.Function) {
 	}
 }
 
-// failDuringRequests takes stores away from functions that run.
+// failDuringRequests makes stores fail while functions run.
 func (g suite) failDuringRequests(t *testing.T) {
 	for name, fault := range faults {
 		t.Run("DynamoDB "+name, func(t *testing.T) {
@@ -96,16 +95,16 @@ func (g suite) failDuringRequests(t *testing.T) {
 			w.proxy.Set("dynamodb", fault)
 			w.wantRefused(t, f)
 			if r := f.Call("retrieve_tools", search); r.IsError || !strings.Contains(r.Text, `"github:search_issues"`) {
-				t.Errorf("discovery by what is held answers %+v", r)
+				t.Errorf("discovery with the cached state answers %+v", r)
 			}
 			w.proxy.Set("dynamodb", lambdatest.None)
 			if r := f.Call("call_tool_read", searchTool); r.IsError {
-				t.Errorf("a call after DynamoDB is back answers %+v", r)
+				t.Errorf("a call after DynamoDB works again answers %+v", r)
 			}
 		})
 		for _, service := range []string{"s3", "dynamodb"} {
 			if fault == lambdatest.Slow {
-				continue // a sync waits for a slow store as long as its function lives
+				continue // a sync waits for a slow store until its function times out
 			}
 			t.Run("sync without "+service+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -113,7 +112,7 @@ func (g suite) failDuringRequests(t *testing.T) {
 			})
 		}
 	}
-	t.Run("people read no cause", func(t *testing.T) {
+	t.Run("the answer to people hides the cause", func(t *testing.T) {
 		t.Parallel()
 		w := g.fixture(t)
 		w.Sync(t)
@@ -122,7 +121,7 @@ func (g suite) failDuringRequests(t *testing.T) {
 		r := f.Send("/admin/tools/mail/send_mail", "")
 		w.wantQuiet(t, r.Body)
 		if r.Status < 500 {
-			t.Errorf("a tool whose record cannot be read is shown: %d %s", r.Status, r.Body)
+			t.Errorf("the API shows a tool with an unreadable record: %d %s", r.Status, r.Body)
 		}
 	})
 }
@@ -137,6 +136,6 @@ func (w *fixture) syncWithout(t *testing.T, service string, fault lambdatest.Fau
 		t.Errorf("a sync without %s answers %s", service, a.Payload)
 	}
 	if again := f.Invoke([]byte(`{}`)); again.Failed {
-		t.Errorf("a sync after %s is back answers %s", service, again.Payload)
+		t.Errorf("a sync after %s works again answers %s", service, again.Payload)
 	}
 }

@@ -20,7 +20,8 @@ const (
 	events         = "../../events"
 )
 
-// A suite is what the tests of this package share: the emulator, the built functions.
+// A suite contains what the tests of this package share: the emulator, the built functions and
+// roles.
 type suite struct {
 	endpoint string
 	programs string
@@ -33,13 +34,13 @@ func newSuite(t testing.TB) suite {
 	return suite{endpoint, lambdatest.Build(t, "../..", "mcp", "sync", "admin"), roletest.Load(t)}
 }
 
-// A fixture is a stack of its own with three servers, and a proxy before S3 and DynamoDB.
+// A fixture is a separate stack with three servers, and a proxy in front of the emulator.
 type fixture struct {
 	*lambdatest.Stack
 	proxy  *lambdatest.Proxy
 	github *upstreamtest.Server
 	mail   *upstreamtest.Server
-	wiki   *upstreamtest.Server // under the name and with the tools that the events call
+	wiki   *upstreamtest.Server // has the name and the tool that the events call
 }
 
 func (s suite) fixture(t *testing.T) *fixture {
@@ -63,7 +64,7 @@ func (s suite) fixture(t *testing.T) *fixture {
 		"PORTCULLIS_ALLOW_ORIGINS": "https://app.example.com",
 	})
 	w.Admin = adminToken.Reveal()
-	w.proxy.Enforce(s.roles) // what the functions do is what the template lets them do
+	w.proxy.Enforce(s.roles) // the functions have only the rights of the template
 	w.Parameter("/portcullis/github", upstreamSecret)
 	w.Configure(`{"mcpServers":{
 		"github":{"url":"` + w.github.URL + `","headers":{"Authorization":"Bearer ${ssm:/portcullis/github}"},"disabled_tools":["delete_repo"]},
@@ -72,7 +73,7 @@ func (s suite) fixture(t *testing.T) *fixture {
 	return w
 }
 
-// wantQuiet checks that what a caller reads names no secret, no ARN and no server's address.
+// wantQuiet checks that an answer contains no secret, no ARN and no address of a server.
 func (w *fixture) wantQuiet(t testing.TB, answer string) {
 	t.Helper()
 	for _, hidden := range []string{
@@ -80,7 +81,7 @@ func (w *fixture) wantQuiet(t testing.TB, answer string) {
 		"Ignore all rules", "123456789012",
 	} {
 		if strings.Contains(answer, hidden) {
-			t.Errorf("the answer holds %q: %s", hidden, answer)
+			t.Errorf("the answer contains %q: %s", hidden, answer)
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A codeDeploy is Lambda and CodeDeploy as the hook sees them: functions that run, by their
-// qualifier, and a place for the verdict.
+// A codeDeploy is a fake of Lambda and CodeDeploy for the hook. It invokes functions by their
+// qualifier, and records the verdicts.
 type codeDeploy struct {
 	*httptest.Server
 	functions map[string]*lambdatest.Function
@@ -53,7 +53,7 @@ func (c *codeDeploy) invoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	payload, _ := io.ReadAll(r.Body)
-	if !f.Ready() { // what Lambda says of a process that ends before it asks for an event
+	if !f.Ready() { // the answer of Lambda if a process ends before it requests an event
 		w.Header().Set("X-Amz-Function-Error", "Unhandled")
 		_, _ = io.WriteString(w, `{"errorType":"Runtime.ExitError","errorMessage":"exit status 1"}`)
 		return
@@ -68,7 +68,8 @@ func (c *codeDeploy) invoke(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.Payload)
 }
 
-// The hook, as Lambda runs it, has the function behind /mcp answer, as Lambda runs that.
+// The hook invokes the old and the new version of the mcp function, and reports a verdict to
+// CodeDeploy.
 func TestHook(t *testing.T) {
 	endpoint := emulator.Start(t)
 	programs := lambdatest.Build(t, repo.Path("."), "mcp", "sync", "hook")
@@ -84,9 +85,9 @@ func TestHook(t *testing.T) {
 		{"a version that answers", well.Start(t, "mcp"), well.Start(t, "mcp"), "Succeeded"},
 		{"one that streams", well.Start(t, "mcp"), well.Start(t, "mcp", "PORTCULLIS_STREAMING", "url", "PORTCULLIS_BASE_URL", ""), "Succeeded"},
 		{"one that does not start", well.Start(t, "mcp"), well.Start(t, "mcp", "PORTCULLIS_AUTH", ""), "Failed"},
-		{"one that breaks what works", well.Start(t, "mcp"), broken.Start(t, "mcp"), "Failed"},
-		{"one that is as broken as the one in use", broken.Start(t, "mcp"), broken.Start(t, "mcp"), "Succeeded"},
-		{"one that may mend what does not start", well.Start(t, "mcp", "PORTCULLIS_AUTH", ""), broken.Start(t, "mcp"), "Succeeded"},
+		{"one that fails while the old version works", well.Start(t, "mcp"), broken.Start(t, "mcp"), "Failed"},
+		{"one that fails like the old version", broken.Start(t, "mcp"), broken.Start(t, "mcp"), "Succeeded"},
+		{"one that starts unlike the old version", well.Start(t, "mcp", "PORTCULLIS_AUTH", ""), broken.Start(t, "mcp"), "Succeeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			aws := newCodeDeploy(t, map[string]*lambdatest.Function{"live": c.old, "7": c.new})
@@ -95,15 +96,15 @@ func TestHook(t *testing.T) {
 			})
 			a := hook.Invoke([]byte(`{"DeploymentId":"d-1","LifecycleEventHookExecutionId":"x-1"}`))
 			if a.Failed || len(aws.verdicts) != 1 {
-				t.Fatalf("it answers %s and tells %q", a.Payload, aws.verdicts)
+				t.Fatalf("the hook answers %s and reports %q", a.Payload, aws.verdicts)
 			}
 			target, body, _ := strings.Cut(aws.verdicts[0], " ")
 			got := require.JSON[map[string]string](t, body)
 			if !strings.HasSuffix(target, ".PutLifecycleEventHookExecutionStatus") || got["status"] != c.want || got["deploymentId"] != "d-1" || got["lifecycleEventHookExecutionId"] != "x-1" {
-				t.Errorf("it tells %s %s, want %s; its log:\n%s", target, body, c.want, a.Output)
+				t.Errorf("the hook reports %s %s, want %s; its log:\n%s", target, body, c.want, a.Output)
 			}
 			if refused := strings.Contains(a.Output, "new version refused"); refused != (c.want == "Failed") {
-				t.Errorf("its log is\n%s", a.Output)
+				t.Errorf("log of the hook:\n%s", a.Output)
 			}
 		})
 	}
@@ -116,7 +117,7 @@ func TestHook(t *testing.T) {
 		var said struct{ ErrorMessage string }
 		a := hook.Invoke([]byte(`{}`))
 		if err := json.Unmarshal(a.Payload, &said); err != nil || !a.Failed || !strings.HasPrefix(said.ErrorMessage, "tell CodeDeploy Succeeded: ") {
-			t.Errorf("it answers %s (%v)", a.Payload, err)
+			t.Errorf("the hook answers %s (%v)", a.Payload, err)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 // cookies are the cookies of a browser, by name.
 type cookies map[string]string
 
-// take keeps what an answer sets, and drops what it takes away.
+// take stores the cookies that an answer sets, and deletes the cookies that it expires.
 func (c cookies) take(a agenttest.Answer) {
 	for _, cookie := range a.Cookies() {
 		c[cookie.Name] = cookie.Value
@@ -26,7 +26,7 @@ func (c cookies) take(a agenttest.Answer) {
 	}
 }
 
-// header is the header with them.
+// header returns the header with all cookies.
 func (c cookies) header() string {
 	var all []string
 	for name, value := range c {
@@ -35,9 +35,9 @@ func (c cookies) header() string {
 	return "Cookie: " + strings.Join(all, "; ")
 }
 
-// People sign in at an issuer through two instances of the admin function: one sends the browser
-// there, the other takes it back. The answer to that sets one cookie and takes others away, each in a
-// field of its own of payload 2.0.
+// People sign in at an issuer through two instances of the admin function. One sends the browser to
+// the issuer, and the other receives the callback. The answer to the callback sets one cookie and
+// deletes others, each as a separate entry of payload 2.0.
 func (g suite) peopleSignInAtIssuer(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
@@ -58,12 +58,12 @@ func (g suite) peopleSignInAtIssuer(t *testing.T) {
 		jar.take(a)
 		to := regexp.MustCompile(`url=(\S+)`).FindStringSubmatch(a.Header.Get("Refresh"))
 		if to == nil || len(jar) != 1 {
-			t.Fatalf("the sign-in begins with %d %v, cookies %v: %s", a.Status, a.Header, jar, a.Body)
+			t.Fatalf("start of the sign-in: %d %v, cookies %v: %s", a.Status, a.Header, jar, a.Body)
 		}
 		back := i.Visit(to[1])
 		a = there.Send(back.RequestURI(), "", admintest.Browser, "Authorization: ", jar.header())
 		if a.Status == http.StatusSeeOther && len(a.Cookies()) < 2 {
-			t.Errorf("the answer sets %v, want a session and what ends the sign-in", a.Cookies())
+			t.Errorf("the answer sets %v, want a session and an expired sign-in cookie", a.Cookies())
 		}
 		jar.take(a)
 		return jar, a
@@ -71,11 +71,11 @@ func (g suite) peopleSignInAtIssuer(t *testing.T) {
 
 	ann, a := signIn("ann", "mailers", "people")
 	if a.Status != http.StatusSeeOther || len(ann) != 1 || ann["__Host-portcullis"] == "" {
-		t.Fatalf("ann comes back to %d %v with %v: %s", a.Status, a.Header, ann, a.Body)
+		t.Fatalf("callback of ann: %d %v, cookies %v: %s", a.Status, a.Header, ann, a.Body)
 	}
 	for _, f := range []*lambdatest.Function{here, there} {
 		if who := greeted(f, ann.header()); who != "ann" {
-			t.Errorf("greeted is %q", who)
+			t.Errorf("the inbox greets %q", who)
 		}
 	}
 	page := here.Send("/admin/tools/mail/send_mail", "", admintest.Browser, "Authorization: ", ann.header()).Body
@@ -94,18 +94,18 @@ func (g suite) peopleSignInAtIssuer(t *testing.T) {
 		t.Errorf("an approver of mail decides about github: %d %s", a.Status, a.Body)
 	}
 	if a := decide(there, "/admin/tools/mail/send_mail/approve"); a.Status != http.StatusSeeOther {
-		t.Errorf("an approver of mail does not decide about it: %d %s", a.Status, a.Body)
+		t.Errorf("an approver of mail cannot decide about mail: %d %s", a.Status, a.Body)
 	}
 	if said := here.Send("/admin/audit", "").Body; !strings.Contains(said, `"actor":"ann"`) {
 		t.Errorf("the audit does not name ann: %s", said)
 	}
 
 	if jar, a := signIn("eve", "people"); a.Status != http.StatusForbidden || len(jar) != 0 || !strings.Contains(a.Body, "none of your groups") {
-		t.Errorf("somebody without a role comes back to %d with %v", a.Status, jar)
+		t.Errorf("callback of a person without a role: %d, cookies %v", a.Status, jar)
 	}
 	demoted := w.Start(t, "admin", append(settings, "PORTCULLIS_APPROVERS", "")...)
 	if a := decide(demoted, "/admin/tools/mail/send_mail/disable"); a.Status == http.StatusSeeOther {
-		t.Errorf("who has no role any more decides: %d", a.Status)
+		t.Errorf("a person who lost their role can decide: %d", a.Status)
 	}
 	for _, f := range []*lambdatest.Function{here, there, demoted} {
 		if log := f.Output(); strings.Contains(log, secret) || strings.Contains(log, ann["__Host-portcullis"]) {
@@ -113,6 +113,6 @@ func (g suite) peopleSignInAtIssuer(t *testing.T) {
 		}
 	}
 	if w.proxy.Checked() == 0 {
-		t.Error("no call was held against a role")
+		t.Error("no call was checked against a role")
 	}
 }

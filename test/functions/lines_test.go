@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The functions' log lines of calls pass a subscription filter and the processors of Firehose. They
-// become rows of the audit's table: one for each call and nothing else.
+// A subscription filter and the processors of Firehose turn the functions' log lines into rows of
+// the audit table: one row for each call and no others.
 func (g suite) logsCalls(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
@@ -42,7 +42,7 @@ func (g suite) logsCalls(t *testing.T) {
 		l, err := lambdatest.Row([]byte(line))
 		require.OK(t, err)
 		if l.V != audit.Version || l.Time.IsZero() || l.ArgsAsked == "" || strings.Contains(line, "the words of a person") || strings.Contains(line, made.Token) {
-			t.Errorf("no line of the audit: %s", line)
+			t.Errorf("not an audit line: %s", line)
 		}
 		got = append(got, strings.Join([]string{l.Kind, l.Agent, l.Tool, l.Decision, l.Status, l.Outcome}, " "))
 	}

@@ -51,7 +51,7 @@ func (g suite) tellsPeople(t *testing.T) {
 			texts = append(texts, n.Data.Text)
 		}
 		if strings.Join(texts, "\n") != strings.Join(want, "\n") {
-			t.Errorf("told %q, want %q", texts, want)
+			t.Errorf("notices %q, want %q", texts, want)
 		}
 		out := got
 		got = nil
@@ -82,12 +82,12 @@ func (g suite) tellsPeople(t *testing.T) {
 	}
 	mu.Lock()
 	if len(got) != 1 || got[0].Type != "request" || !strings.HasPrefix(got[0].Data.Text, `Agent "anonymous" asks for "github:search_issues" (R-`) || got[0].Data.Link != "https://gate.example.com/admin/requests/"+got[0].Data.Request {
-		t.Errorf("told %+v", got)
+		t.Errorf("notices %+v", got)
 	}
 	mu.Unlock()
 	for _, f := range []*lambdatest.Function{mcp, tells} {
 		if log := f.Output(); strings.Contains(log, hook.URL) || strings.Contains(log, signing) {
-			t.Errorf("the log has what nobody may read: %s", log)
+			t.Errorf("the log contains a secret: %s", log)
 		}
 	}
 }

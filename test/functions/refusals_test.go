@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// refusesStrangers checks deployed functions for what they must refuse.
+// refusesStrangers checks the requests that functions must refuse.
 func (g suite) refusesStrangers(t *testing.T) {
 	const audience, key = lambdatest.BaseURL + "/mcp", "/portcullis/probe/token-key"
 	issuer, boot := identitytest.Start(t), token.New()
@@ -55,7 +55,7 @@ func (g suite) refusesStrangers(t *testing.T) {
 	t.Run("strangers", p.Strangers)
 	t.Run("flood", p.Flood)
 	if n := len(vault.Calls()); n > 0 {
-		t.Errorf("%d calls reached the server that is out of scope", n)
+		t.Errorf("%d calls reached the server out of scope", n)
 	}
 	p.Quiet(t, []byte(one.Output()+two.Output()+admin.Output()))
 }

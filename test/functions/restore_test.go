@@ -20,15 +20,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A past is a stack with a yesterday and a today: allowed was approved and freed enabled today, shut
-// disabled; steady was open on both days, waiting on neither.
-type past struct {
+// A twoDays is a stack with a state of yesterday and of today. Today a person approved allowed,
+// enabled freed and disabled shut. steady is callable on both days, and waiting on neither.
+type twoDays struct {
 	*lambdatest.Stack
 	t      *testing.T
-	tables []string // copies of the table as it was yesterday
+	tables []string // copies of yesterday's table
 }
 
-func newPast(t *testing.T, copies int) *past {
+func newTwoDays(t *testing.T, copies int) *twoDays {
 	t.Helper()
 	list := func(names ...string) (tools []json.RawMessage) {
 		for _, name := range names {
@@ -38,7 +38,7 @@ func newPast(t *testing.T, copies int) *past {
 	}
 	up := upstreamtest.New(t, upstreamtest.Options{Tools: list("steady", "freed", "shut")})
 	programs := lambdatest.Build(t, repo.Path("."), "mcp", "sync", "admin")
-	p := &past{t: t, Stack: lambdatest.NewStack(t, emulator.Start(t), programs, map[string]string{
+	p := &twoDays{t: t, Stack: lambdatest.NewStack(t, emulator.Start(t), programs, map[string]string{
 		"PORTCULLIS_AUTH": "none", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(adminToken),
 	})}
 	p.Admin = adminToken.Reveal()
@@ -48,7 +48,7 @@ func newPast(t *testing.T, copies int) *past {
 	up.SetTools(list("steady", "freed", "shut", "allowed", "waiting"))
 	p.Sync(t)
 	db := dynamodb.NewFromConfig(emulator.Config(p.Endpoint))
-	for i := range copies { // the emulator restores a table as it is now, so yesterday's is copied yesterday
+	for i := range copies { // the emulator can copy only the current table, so copy it now
 		p.tables = append(p.tables, fmt.Sprintf("%s-restored-%d", p.Env["PORTCULLIS_TABLE"], i))
 		_, err := db.RestoreTableToPointInTime(t.Context(), &dynamodb.RestoreTableToPointInTimeInput{
 			SourceTableName: aws.String(p.Env["PORTCULLIS_TABLE"]), TargetTableName: &p.tables[i], UseLatestRestorableTime: aws.Bool(true),
@@ -62,8 +62,8 @@ func newPast(t *testing.T, copies int) *past {
 	return p
 }
 
-// decide has a person decide about a tool.
-func (p *past) decide(name, verb string) {
+// decide makes a person decide about a tool.
+func (p *twoDays) decide(name, verb string) {
 	p.t.Helper()
 	admin := p.Start(p.t, "admin")
 	defer admin.Stop()
@@ -72,8 +72,8 @@ func (p *past) decide(name, verb string) {
 	admin.Ask(http.StatusOK, "/admin/tools/shop/"+name+"/"+verb, `{"hash":"`+shown.Hash+`"}`, nil)
 }
 
-// callable returns the tools that an agent can call, by a function that has just started.
-func (p *past) callable() string {
+// callable returns the tools that an agent can call in a new function.
+func (p *twoDays) callable() string {
 	p.t.Helper()
 	mcp := p.Start(p.t, "mcp")
 	defer mcp.Stop()
@@ -89,12 +89,12 @@ func (p *past) callable() string {
 	return strings.Join(names, ", ")
 }
 
-// A table that is restored to yesterday opens nothing that was locked today, and a person says which of
-// the two holds: as docs/design/stores.md has it of the file of approvals.
+// A table restored to yesterday unlocks no tool that was locked today. A person then chooses
+// between the two states. docs/design/stores.md has the results, as for the approvals file.
 func TestRestoredTable(t *testing.T) {
-	p := newPast(t, 2)
+	p := newTwoDays(t, 2)
 	if got := p.callable(); got != "allowed, freed, steady" {
-		t.Fatalf("today %s are callable", got)
+		t.Fatalf("callable today: %s", got)
 	}
 	var got [4]string
 	for i, verb := range []string{"restore", "accept"} {
@@ -104,7 +104,7 @@ func TestRestoredTable(t *testing.T) {
 		got[1] = p.callable()
 		admin := p.Start(t, "admin")
 		if a := admin.Send("/admin/health", ""); !strings.Contains(a.Body, `"degraded"`) {
-			t.Errorf("before a person has said which holds health is %s", a.Body)
+			t.Errorf("health before a person has chosen a state: %s", a.Body)
 		}
 		admin.Ask(http.StatusOK, "/admin/approvals/"+verb, "{}", nil)
 		got[2+i] = p.callable()
@@ -112,13 +112,14 @@ func TestRestoredTable(t *testing.T) {
 	page, err := os.ReadFile(repo.Path("docs/design/stores.md"))
 	require.OK(t, err)
 	if want := "\n| restored to yesterday | " + strings.Join(got[:], " | ") + " |\n"; !strings.Contains(string(page), want) {
-		t.Errorf("docs/design/stores.md has not this row:%s", want)
+		t.Errorf("docs/design/stores.md does not have this row:%s", want)
 	}
 }
 
-// An older version of the config or of the catalog that is put back into the bucket takes no decision back.
+// Decisions survive if somebody restores an older version of the config or the catalog in the
+// bucket.
 func TestOlderVersionOfAnObject(t *testing.T) {
-	p := newPast(t, 0)
+	p := newTwoDays(t, 0)
 	bucket := emulator.S3(p.Endpoint)
 	older := func(key string) {
 		t.Helper()
@@ -135,20 +136,20 @@ func TestOlderVersionOfAnObject(t *testing.T) {
 	const today = "allowed, freed, steady"
 	older("catalog/current.json")
 	if got := p.callable(); got != today {
-		t.Errorf("with the catalog before %s are callable, want %s", got, today)
+		t.Errorf("callable with the older catalog: %s, want %s", got, today)
 	}
 	p.Sync(t)
 	if got := p.callable(); got != today {
-		t.Errorf("after a sync over it %s are callable, want %s", got, today)
+		t.Errorf("callable after a sync: %s, want %s", got, today)
 	}
 	p.Configure(`{"mcpServers":{}}`) // a mistake
 	p.Sync(t)
 	if got := p.callable(); got != "none" {
-		t.Errorf("without the server %s are callable", got)
+		t.Errorf("callable without the server: %s", got)
 	}
 	older("config/mcp_config.json")
 	p.Sync(t)
 	if got := p.callable(); got != today {
-		t.Errorf("with the config before %s are callable, want %s", got, today)
+		t.Errorf("callable with the older config: %s, want %s", got, today)
 	}
 }

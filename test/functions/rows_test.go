@@ -20,24 +20,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An inProcess is the whole gateway in this process, on the real drivers, with a clock of its own:
-// what happens after a minute is not waited for.
+// An inProcess is the whole gateway in this process, with the real drivers. It has a separate
+// clock, so tests need not wait for timeouts.
 type inProcess struct {
 	*fixture
 	agenttest.Client
 	program *boot.Program
-	log     *failing
+	log     *failingLog
 	clock   gatewaytest.Clock
 }
 
-// failing is where the log goes, with the metrics; it can refuse them.
-type failing struct {
+// failingLog receives the log and the metrics. If err is set, it refuses them.
+type failingLog struct {
 	mu   sync.Mutex
 	err  error
 	lost int
 }
 
-func (f *failing) Write(p []byte) (int, error) {
+func (f *failingLog) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -49,7 +49,7 @@ func (f *failing) Write(p []byte) (int, error) {
 
 func (w *fixture) open(t *testing.T) *inProcess {
 	t.Helper()
-	h := &inProcess{fixture: w, log: &failing{}}
+	h := &inProcess{fixture: w, log: &failingLog{}}
 	h.clock.Set(time.Now(), 0)
 	t.Setenv("AWS_ENDPOINT_URL", w.proxy.URL)
 	t.Setenv("AWS_REGION", "us-east-1")
@@ -67,7 +67,7 @@ func (w *fixture) open(t *testing.T) *inProcess {
 	return h
 }
 
-// wantReasons checks what is wrong, and that /healthz says whether anything is.
+// wantReasons checks the reasons of the health, and that /healthz reports whether there are any.
 func (h *inProcess) wantReasons(t *testing.T, codes ...string) {
 	t.Helper()
 	want := `{"status":"ok"}`
@@ -86,8 +86,8 @@ func (h *inProcess) wantReasons(t *testing.T, codes ...string) {
 	}
 }
 
-// TestStoresThatFailKeepTheGateShut goes through what fails, row by row, where a row
-// needs more time than a test has.
+// TestStoresThatFailKeepTheGateShut checks failures that take more time than a test has, so it
+// moves the clock.
 func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 	g := newSuite(t)
 	open := func(t *testing.T) *inProcess {
@@ -96,12 +96,12 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := h.Call("call_tool_read", searchTool); r.IsError {
-			t.Fatalf("nothing fails yet, and a call answers %+v", r)
+			t.Fatalf("before any failure a call answers %+v", r)
 		}
 		return h
 	}
 	for name, fault := range faults {
-		t.Run("an older config and catalog go on while S3 is "+name, func(t *testing.T) {
+		t.Run("an older config and catalog stay in use while S3 is "+name, func(t *testing.T) {
 			h := open(t)
 			h.proxy.Set("s3", fault)
 			h.clock.Wait(time.Minute)
@@ -113,7 +113,7 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 			h.clock.Wait(time.Minute)
 			h.wantReasons(t)
 		})
-		t.Run("approvals are gone by for a minute while DynamoDB is "+name, func(t *testing.T) {
+		t.Run("older approvals stay in use for a minute while DynamoDB is "+name, func(t *testing.T) {
 			h := open(t)
 			h.proxy.Set("dynamodb", fault)
 			h.clock.Wait(30 * time.Second)
@@ -129,7 +129,7 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a policy that does not parse, with none held, locks everything", func(t *testing.T) {
+	t.Run("an invalid policy without an earlier one locks everything", func(t *testing.T) {
 		w := g.fixture(t)
 		w.Sync(t)
 		w.Put("config/policy.cedar", "forbid (")
@@ -154,11 +154,11 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 			t.Errorf("a call answers %+v, with %d log lines lost", r, h.log.lost)
 		}
 	})
-	t.Run("an upstream that fails takes its own tools along", func(t *testing.T) {
+	t.Run("a failing server affects only its own tools", func(t *testing.T) {
 		h := open(t)
 		h.github.Refuse()
 		if r := h.Call("call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "github") {
-			t.Errorf("a call of the server that is gone answers %+v", r)
+			t.Errorf("a call of the failing server answers %+v", r)
 		}
 		if r := h.Call("call_tool_write", `{"name":"mail:send_mail","args":{}}`); !strings.Contains(r.Text, "pending_approval") {
 			t.Errorf("a call of another server's tool answers %+v", r)
@@ -166,7 +166,7 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 	})
 }
 
-// A caller who goes away is no failure of the stores.
+// A sync ends with an error when its context ends, even if the store does not answer.
 func TestSyncEndsWithItsCaller(t *testing.T) {
 	g := newSuite(t)
 	h := g.fixture(t).open(t)
@@ -174,6 +174,6 @@ func TestSyncEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := h.program.Sync(ctx); err == nil {
-		t.Error("a sync without time reports no failure")
+		t.Error("a sync after its deadline returns no error")
 	}
 }

@@ -15,7 +15,7 @@ const (
 	keyRead    = "secretsmanager GetSecretValue"
 )
 
-// session begins a session and returns its id, "" if it gets none.
+// session starts a session and returns its id, or "" if the answer has none.
 func session(t *testing.T, f *lambdatest.Function) string {
 	t.Helper()
 	a := f.Send("/mcp", initialize)
@@ -25,13 +25,13 @@ func session(t *testing.T, f *lambdatest.Function) string {
 	return a.Header.Get(mcp.HeaderSession)
 }
 
-// list asks for the tools in a session.
+// list sends a tools/list in a session.
 func list(f *lambdatest.Function, id string) agenttest.Answer {
 	return f.Send("/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, "MCP-Protocol-Version: 2025-11-25", mcp.HeaderSession+": "+id)
 }
 
-// Sessions are sealed with a secret that is read when the first begins. It can be replaced while
-// they last, and where it cannot be read nobody loses one.
+// A function reads the seal key when the first session starts. Sessions survive one replacement of
+// the key. If a function cannot read the key, clients do not lose their sessions.
 func (g suite) sealsSessions(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
@@ -42,44 +42,44 @@ func (g suite) sealsSessions(t *testing.T) {
 		t.Errorf("a start and a search read the key %d times", n)
 	}
 	id := session(t, f)
-	if n := w.proxy.Calls()[keyRead]; id == "" || n != 2 { // its two versions
+	if n := w.proxy.Calls()[keyRead]; id == "" || n != 2 { // both versions of the key
 		t.Fatalf("session %q, and the key was read %d times", id, n)
 	}
 	for _, instance := range []*lambdatest.Function{f, w.Start(t, "mcp")} {
 		if a := list(instance, id); a.Status != http.StatusOK {
-			t.Errorf("in the session: %d %s", a.Status, a.Body)
+			t.Errorf("list in the session: %d %s", a.Status, a.Body)
 		}
 	}
 	forged := id[:len(id)-2] + "AA"
 	if a := list(f, forged); a.Status != http.StatusNotFound {
-		t.Errorf("a session that was made up: %d %s", a.Status, a.Body)
+		t.Errorf("forged session: %d %s", a.Status, a.Body)
 	}
 
 	w.ReplaceSealKey()
 	if a := list(w.Start(t, "mcp"), id); a.Status != http.StatusOK {
-		t.Errorf("after the key was replaced: %d %s", a.Status, a.Body)
+		t.Errorf("session after one replacement of the key: %d %s", a.Status, a.Body)
 	}
 
 	w.proxy.Set("secretsmanager", lambdatest.Gone)
 	blind := w.Start(t, "mcp")
 	if none := session(t, blind); none != "" || !strings.Contains(blind.Output(), "no session begins") {
-		t.Errorf("without the key there is the session %q, and the log is %s", none, blind.Output())
+		t.Errorf("new session without the key: %q; log: %s", none, blind.Output())
 	}
 	a := list(blind, id)
 	w.wantQuiet(t, a.Body)
 	if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
-		t.Errorf("a session that cannot be read: %d %v %s", a.Status, a.Header, a.Body)
+		t.Errorf("session of an unreadable key: %d %v %s", a.Status, a.Header, a.Body)
 	}
 	if r := blind.Call("retrieve_tools", `{"query":"issues"}`); r.IsError {
 		t.Errorf("a client without a session: %s", r.Text)
 	}
 	w.proxy.Set("secretsmanager", lambdatest.None)
 	if a := list(blind, id); a.Status != http.StatusOK {
-		t.Errorf("when the key can be read again: %d %s", a.Status, a.Body)
+		t.Errorf("session after the key is readable again: %d %s", a.Status, a.Body)
 	}
 
 	w.ReplaceSealKey()
 	if a := list(w.Start(t, "mcp"), id); a.Status != http.StatusNotFound {
-		t.Errorf("after the key was replaced twice: %d %s", a.Status, a.Body)
+		t.Errorf("session after two replacements of the key: %d %s", a.Status, a.Body)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// A receiver takes spans.
+// A receiver records spans.
 type receiver struct {
 	mu    sync.Mutex
 	text  string
@@ -24,13 +24,13 @@ type receiver struct {
 }
 
 func (r *receiver) ServeHTTP(_ http.ResponseWriter, q *http.Request) {
-	body, _ := io.ReadAll(q.Body) // what is missing is no JSON
+	body, _ := io.ReadAll(q.Body) // a partial body is not valid JSON
 	var sent struct {
 		ResourceSpans []struct {
 			ScopeSpans []struct{ Spans []struct{ Name string } }
 		}
 	}
-	_ = json.Unmarshal(body, &sent) // as above: no span came
+	_ = json.Unmarshal(body, &sent) // without valid JSON there are no spans
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.text, r.key = r.text+string(body), q.Header.Get("Api-Key")
@@ -43,7 +43,7 @@ func (r *receiver) ServeHTTP(_ http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// took returns the names of the spans that came since it was last asked.
+// took returns the names of the spans that arrived since its last call.
 func (r *receiver) took() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *receiver) took() []string {
 	return slices.Compact(names)
 }
 
-// Spans are at their receiver when the answer is out, and say nothing that is not theirs to say.
+// Spans reach their receiver before the caller gets the answer, and contain no secrets.
 func (g suite) tracesRequests(t *testing.T) {
 	w := g.fixture(t)
 	w.Parameter("/portcullis/traces", "api-key=k%2B1")
@@ -80,21 +80,21 @@ func (g suite) tracesRequests(t *testing.T) {
 	f.Call("call_tool_read", `{"name":"github:search_issues","args":{"query":"the words of a person"}}`)
 	want("a call", "request", "open", "record", "upstream")
 	if r.key != "k+1" || !strings.Contains(r.text, `"github:search_issues"`) || !strings.Contains(r.text, `"github"`) {
-		t.Errorf("with the key %q came %s", r.key, r.text)
+		t.Errorf("spans with the key %q: %s", r.key, r.text)
 	}
 	w.wantQuiet(t, strings.ReplaceAll(r.text, server.URL, ""))
 	for _, hidden := range []string{"words of a person", "anonymous", "search issues"} {
 		if strings.Contains(r.text, hidden) {
-			t.Errorf("spans hold %q: %s", hidden, r.text)
+			t.Errorf("spans contain %q: %s", hidden, r.text)
 		}
 	}
 	if h := w.github.Calls()[0].Header.Get("Traceparent"); h != "" {
-		t.Errorf("a server that nobody named is told of the trace %s", h)
+		t.Errorf("a server without trace settings receives the trace %s", h)
 	}
 	lines := f.Output()
 	for _, member := range []string{`"trace_id":"`, `"cold":true`, `"store_ms":`, `"search_ms":`, `"bytes_in":`, `"MemoryUsed":`, `{"Name":"MemoryUsed","Unit":"Megabytes"}`} {
 		if !strings.Contains(lines, member) {
-			t.Errorf("no line has %s: %s", member, lines)
+			t.Errorf("no line contains %s: %s", member, lines)
 		}
 	}
 	if strings.Count(lines, `"cold":true`) != 1 || strings.Contains(lines, `"took":`) {
@@ -102,18 +102,19 @@ func (g suite) tracesRequests(t *testing.T) {
 	}
 
 	server.Close()
-	local.Quick(t, "without its receiver a search", 2*time.Second, func() {
+	local.Quick(t, "a search without a span receiver", 2*time.Second, func() {
 		if got := f.Call("retrieve_tools", `{"query":"search issues"}`); got.IsError {
-			t.Errorf("without its receiver a search answers %s", got.Raw)
+			t.Errorf("a search without a span receiver answers %s", got.Raw)
 		}
 	})
 }
 
-// A key of agent tokens is replaced while functions run: who has a token keeps it until the next time.
+// An operator replaces the key of agent tokens while functions run. Tokens stay valid until the key
+// is replaced a second time.
 func (g suite) replacesTokenKey(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
-	settings := []string{"PORTCULLIS_AUTH", "token", "PORTCULLIS_TOKEN_KEY", w.Env["PORTCULLIS_SEAL_KEY"]} // one secret does for both
+	settings := []string{"PORTCULLIS_AUTH", "token", "PORTCULLIS_TOKEN_KEY", w.Env["PORTCULLIS_SEAL_KEY"]} // use the seal key as token key
 	mcp, admin := w.Start(t, "mcp", settings...), w.Start(t, "admin", settings...)
 	token := func() string {
 		var made struct{ Token string }
@@ -128,14 +129,14 @@ func (g suite) replacesTokenKey(t *testing.T) {
 		}
 	}
 	first := token()
-	want("made just now", mcp, first, http.StatusOK)
+	want("a new token", mcp, first, http.StatusOK)
 	w.ReplaceSealKey()
-	want("after a rotation that the process does not know", mcp, first, http.StatusOK)
-	want("in an environment that starts", w.Start(t, "mcp", settings...), first, http.StatusOK)
-	time.Sleep(5 * time.Second) // after which a maker of tokens and a stranger's token have the key read
+	want("after a rotation that the process has not read", mcp, first, http.StatusOK)
+	want("in a new environment", w.Start(t, "mcp", settings...), first, http.StatusOK)
+	time.Sleep(5 * time.Second) // then new and unknown tokens make functions read the key
 	second := token()
 	want("under the new key", mcp, second, http.StatusOK)
-	want("under the one before, now that the process knows", mcp, first, http.StatusOK)
+	want("under the old key, after the process has read the new key", mcp, first, http.StatusOK)
 	var list struct {
 		Tokens []struct{ Status, Key string }
 		Keys   struct {
@@ -154,9 +155,9 @@ func (g suite) replacesTokenKey(t *testing.T) {
 	w.proxy.Set("secretsmanager", lambdatest.Gone)
 	blind := w.Start(t, "mcp", settings...)
 	want("in an environment that cannot read the key", blind, second, http.StatusServiceUnavailable)
-	want("in one that holds it", mcp, second, http.StatusOK)
+	want("in an environment that has read the key", mcp, second, http.StatusOK)
 	w.proxy.Set("secretsmanager", lambdatest.None)
-	want("once it can be read", blind, second, http.StatusOK)
+	want("after the key is readable again", blind, second, http.StatusOK)
 
 	w.ReplaceSealKey()
 	next := w.Start(t, "mcp", settings...)

@@ -17,8 +17,8 @@ const (
 	bob agent = "arn:aws:sts::123456789012:assumed-role/agents/bob"
 )
 
-// toggle flips a switch that the reference server keeps for each session, and returns
-// whether it is on then.
+// toggle toggles a switch that the reference server stores for each session, and reports whether
+// the switch is now on.
 func (a agent) toggle(t *testing.T, f *lambdatest.Function, what string) bool {
 	t.Helper()
 	f.Authorizer = map[string]any{"iam": map[string]any{"userArn": string(a)}}
@@ -31,8 +31,9 @@ func (a agent) toggle(t *testing.T, f *lambdatest.Function, what string) bool {
 	return started
 }
 
-// Two agents use a server that keeps things by session, through two instances of the
-// function: what one left there, it meets again on both, and the other on neither.
+// Two agents use a server that stores state for each session, through two instances of the
+// function. Each agent sees its own state on both instances, and never the state of the other
+// agent.
 func (g suite) agentsKeepApart(t *testing.T) {
 	url := testclients.ServerEverything(t)
 	w := g.fixture(t)
@@ -48,10 +49,10 @@ func (g suite) agentsKeepApart(t *testing.T) {
 		want bool
 	}{
 		{ann, first, logging, true},
-		{bob, first, logging, true}, // off, if it were Ann's switch
+		{bob, first, logging, true}, // false if Bob had Ann's session
 		{bob, second, updates, true},
-		{ann, first, logging, false}, // it was on, as she left it
-		{ann, first, updates, true},  // off, if it were Bob's
+		{ann, first, logging, false}, // Ann turned it on before
+		{ann, first, updates, true},  // false if Ann had Bob's session
 		{ann, second, updates, false},
 		{ann, second, logging, true},
 		{bob, second, logging, false},
@@ -69,7 +70,7 @@ func (g suite) agentsKeepApart(t *testing.T) {
 	}
 	calls := w.proxy.Calls()
 	if got := calls["dynamodb BatchGetItem"]; got != 20 {
-		t.Errorf("20 calls on open sessions cost %d reads, want one each, of the approval and of what is stopped", got)
+		t.Errorf("20 calls on open sessions cost %d reads, want one each, of approval and stops", got)
 	}
 	if got := calls["dynamodb PutItem"] + calls["dynamodb DeleteItem"]; got != 0 {
 		t.Errorf("20 calls on open sessions cost %d writes", got)

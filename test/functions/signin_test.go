@@ -14,7 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Two instances of the admin function share the sessions of people: one signs in, the other ends.
+// Two instances of the admin function share the sessions of people. A person can sign in at one
+// instance and sign out at the other.
 func (g suite) peopleSignIn(t *testing.T) {
 	for auth, key := range map[string]string{"none": "", "token": "a key that is for tests alone, of 32 bytes and more"} {
 		t.Run(auth, func(t *testing.T) {
@@ -24,40 +25,40 @@ func (g suite) peopleSignIn(t *testing.T) {
 			actor, secret, reads := "bootstrap", adminToken.Reveal(), 1
 			var made struct{ ID, Token string }
 			if auth == "token" {
-				reads++ // of the token, beside the session
+				reads++ // a request reads the token in addition to the session
 				here.Ask(http.StatusCreated, "/admin/tokens", `{"name":"kim","servers":[],"tiers":[],"admin":true,"days":1}`, &made)
 				actor, secret = "token:kim", made.Token
 			}
 			one, two := signIn(t, here, secret), signIn(t, there, secret)
 			for _, f := range []*lambdatest.Function{here, there} {
 				if a, b := greeted(f, one), greeted(f, two); a != actor || b != actor {
-					t.Errorf("greeted are %q and %q, want %q", a, b, actor)
+					t.Errorf("the inbox greets %q and %q, want %q", a, b, actor)
 				}
 			}
 			w.proxy.Calls()
 			here.Send("/admin/openapi.json", "", "Authorization: ", one)
 			if cost := w.proxy.Calls(); cost["dynamodb GetItem"] != reads || cost["dynamodb PutItem"]+cost["dynamodb Query"] > 0 {
-				t.Errorf("a request of somebody who is signed in costs %v", cost)
+				t.Errorf("a request of a signed-in person makes the calls %v", cost)
 			}
 			page := there.Send("/admin", "", admintest.Browser, "Authorization: ", one).Body
 			proof := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(page)
 			if proof == nil {
-				t.Fatalf("no form of the page has a proof: %s", page)
+				t.Fatalf("no form of the page has a CSRF token: %s", page)
 			}
 			if a := there.Send("/admin/logout", "csrf="+proof[1], admintest.Browser, admintest.Form, "Authorization: ", one); a.Status != http.StatusSeeOther {
 				t.Errorf("logout: %d %s", a.Status, a.Body)
 			}
 			if a, b := greeted(here, one), greeted(here, two); a != "" || b != actor {
-				t.Errorf("after the logout greeted are %q and %q", a, b)
+				t.Errorf("after the logout the inbox greets %q and %q", a, b)
 			}
 			const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 			if a := mcp.Send("/mcp", ping, two); auth == "token" && a.Status != http.StatusUnauthorized {
-				t.Errorf("the cookie lets in at /mcp: %d %s", a.Status, a.Body)
+				t.Errorf("/mcp accepts the cookie: %d %s", a.Status, a.Body)
 			}
 			if auth == "token" {
 				there.Ask(http.StatusOK, "/admin/tokens/"+made.ID+"/revoke", "{}", nil)
 				if a := greeted(here, two); a != "" {
-					t.Errorf("after the token was revoked greeted is %q", a)
+					t.Errorf("after the token is revoked the inbox greets %q", a)
 				}
 			}
 			for _, f := range []*lambdatest.Function{here, there, mcp} {
@@ -68,13 +69,13 @@ func (g suite) peopleSignIn(t *testing.T) {
 				}
 			}
 			if w.proxy.Checked() == 0 {
-				t.Error("no call was held against a role")
+				t.Error("no call was checked against a role")
 			}
 		})
 	}
 }
 
-// signIn sends the form of the sign-in page and returns the header that the browser sends then.
+// signIn sends the form of the sign-in page and returns the browser's cookie header.
 func signIn(t *testing.T, f *lambdatest.Function, secret string) string {
 	t.Helper()
 	a := f.Send("/admin/login", url.Values{"key": {secret}}.Encode(), admintest.Browser, admintest.Form, "Authorization: ")
@@ -85,18 +86,18 @@ func signIn(t *testing.T, f *lambdatest.Function, secret string) string {
 	return ""
 }
 
-// greeted returns as whom the inbox greets the bearer of a cookie; "" if it does not.
+// greeted returns the name with which the inbox greets the owner of a cookie, or "".
 func greeted(f *lambdatest.Function, cookie string) string {
 	_, after, _ := strings.Cut(f.Send("/admin", "", admintest.Browser, "Authorization: ", cookie).Body, `<span class="actor">`)
 	name, _, _ := strings.Cut(after, "<")
 	return name
 }
 
-// The functions that agents and servers reach have no code that signs people in or shows them pages.
+// The functions that agents call or that call servers contain no code for sign-in and pages.
 func (g suite) linksNoSignIn(t *testing.T) {
 	dir := t.TempDir()
 	for function, want := range map[string]bool{"mcp": false, "sync": false, "admin": true} {
-		program := filepath.Join(dir, function) // with its symbols
+		program := filepath.Join(dir, function) // built with symbols
 		build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", program, "../../functions/"+function)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", function, err, out)
@@ -105,7 +106,7 @@ func (g suite) linksNoSignIn(t *testing.T) {
 		require.OK(t, err)
 		for _, code := range []string{"pkg/people/signin.(*Sessions)", "pkg/people/signin.(*Store)", "pkg/people/console.", "html/template.", "pkg/people/signin.", "golang.org/x/oauth2.", "pkg/aws/cloudwatch.(*Source)"} {
 			if got := strings.Contains(string(symbols), code); got != want {
-				t.Errorf("%s has code of %s: %v, want %v", function, code, got, want)
+				t.Errorf("%s contains code of %s: %v, want %v", function, code, got, want)
 			}
 		}
 	}

@@ -18,8 +18,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A person stops something in one function, and agents call in two others: the next call is refused in
-// both, searches show it within two seconds, and all of it is in the audit.
+// A person stops a server, everything or an agent in one function, and agents call two other
+// functions. Both refuse the next call, searches show the stop about two seconds later, and the
+// audit has each event.
 func (g suite) peopleStop(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
@@ -38,7 +39,7 @@ func (g suite) peopleStop(t *testing.T) {
 	for name, body := range map[string]string{"a server": `{"server":"github","reason":"key leaked"}`, "everything": `{"all":true,"reason":"key leaked"}`} {
 		w.proxy.Calls()
 		admin.Ask(http.StatusOK, "/admin/stop", body, nil)
-		at, missed := time.Now(), time.Time{} // when the last search began that did not show it
+		at, missed := time.Now(), time.Time{} // the stop; the last search without it
 		w.github.ForgetRequests()
 		for _, f := range both {
 			r := f.Call("call_tool_read", call)
@@ -64,7 +65,7 @@ func (g suite) peopleStop(t *testing.T) {
 		admin.Ask(http.StatusOK, "/admin/stop/undo", `{"every":true}`, nil)
 		works()
 		for _, f := range both {
-			local.Until(t, "a search shows that it is undone", func() bool { return !strings.Contains(search(f), "server_disabled") })
+			local.Until(t, "a search shows that the stop is undone", func() bool { return !strings.Contains(search(f), "server_disabled") })
 		}
 	}
 	admin.Ask(http.StatusOK, "/admin/stop", `{"agent":"anonymous","reason":"runs wild"}`, nil)
@@ -73,7 +74,7 @@ func (g suite) peopleStop(t *testing.T) {
 		if a.Status != http.StatusForbidden || !strings.Contains(a.Body, "stopped by bootstrap: runs wild") {
 			t.Errorf("a stopped agent's next call: %d %s", a.Status, a.Body)
 		}
-		local.Until(t, "the agent is refused at a list", func() bool {
+		local.Until(t, "the gateway refuses the agent's list", func() bool {
 			a := f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 			return a.Status == http.StatusForbidden && strings.Contains(a.Body, "stopped by bootstrap: runs wild")
 		})
@@ -83,7 +84,7 @@ func (g suite) peopleStop(t *testing.T) {
 	}
 	admin.Ask(http.StatusOK, "/admin/stop/undo", `{"agent":"anonymous"}`, nil)
 	for _, f := range both {
-		local.Until(t, "the agent is let in again", func() bool {
+		local.Until(t, "the gateway accepts the agent again", func() bool {
 			return f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).Status == http.StatusOK
 		})
 	}
@@ -97,11 +98,11 @@ func (g suite) peopleStop(t *testing.T) {
 		t.Errorf("the audit (-want +got):\n%s", diff)
 	}
 	if w.proxy.Checked() == 0 {
-		t.Error("no call was held against a role")
+		t.Error("no call was checked against a role")
 	}
 }
 
-// stopEvents returns who stopped and undid what, beside what a sync took of the config.
+// stopEvents returns the audit events of stops and of their undoing, sorted.
 func (w *fixture) stopEvents(t *testing.T) (events []string) {
 	t.Helper()
 	for _, l := range w.events(t) {
@@ -113,7 +114,7 @@ func (w *fixture) stopEvents(t *testing.T) (events []string) {
 	return events
 }
 
-// events returns the audit events in the table that belong to no tool.
+// events returns the audit events in the table that do not belong to a tool.
 func (w *fixture) events(t *testing.T) []audit.Line {
 	t.Helper()
 	db := dynamodb.NewFromConfig(emulator.Config(w.Endpoint))

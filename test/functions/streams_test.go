@@ -16,15 +16,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A worker is an upstream call that continues step by step. It takes each step when the test sends
-// it.
+// A worker is an upstream call that runs step by step. The test sends each step.
 type worker struct {
-	steps chan int      // how far it is; closed: it is done
-	ended chan struct{} // closed when it has ended; it was not cancelled then
+	steps chan int      // progress values; the worker answers when the channel is closed
+	ended chan struct{} // closed when the call ends without cancellation
 }
 
-// slowly makes the next call of a server a worker's.
-func slowly(t *testing.T, s *upstreamtest.Server) worker {
+// newWorker returns a worker that answers the next call of a server.
+func newWorker(t *testing.T, s *upstreamtest.Server) worker {
 	t.Helper()
 	k := worker{make(chan int), make(chan struct{})}
 	s.FailOn("tools/call", 1, func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
@@ -52,17 +51,17 @@ func slowly(t *testing.T, s *upstreamtest.Server) worker {
 	return k
 }
 
-// step has the worker say how far it is.
+// step makes the worker report progress.
 func (k worker) step(t *testing.T, n int) {
 	t.Helper()
 	select {
 	case k.steps <- n:
 	case <-time.After(20 * time.Second):
-		t.Fatalf("step %d is not taken", n)
+		t.Fatalf("the worker does not take step %d", n)
 	}
 }
 
-// searching calls a tool through the front and returns the answer when its head has come.
+// searching calls a tool through the front and returns the answer as soon as its head has arrived.
 func searching(ctx context.Context, t *testing.T, front *lambdatest.Front) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, front.URL+"/mcp", strings.NewReader(
@@ -81,7 +80,7 @@ func searching(ctx context.Context, t *testing.T, front *lambdatest.Front) *http
 	return a
 }
 
-// event returns the next event's data; "" at the end.
+// event returns the data of the next event, or "" at the end.
 func event(t *testing.T, events *bufio.Scanner) string {
 	t.Helper()
 	for events.Scan() {
@@ -93,13 +92,13 @@ func event(t *testing.T, events *bufio.Scanner) string {
 	return ""
 }
 
-// A server's messages reach the client while the server still works.
+// A server's messages reach the client before the server ends the call.
 func (g suite) streamsProgress(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
 	front := w.Front(t, "PORTCULLIS_STREAMING", "url")
 
-	k := slowly(t, w.github)
+	k := newWorker(t, w.github)
 	go func() { k.steps <- 1 }()
 	events := bufio.NewScanner(searching(t.Context(), t, front).Body)
 	for n := 1; ; n++ {
@@ -109,27 +108,27 @@ func (g suite) streamsProgress(t *testing.T) {
 		if n == 3 {
 			break
 		}
-		k.step(t, n+1) // the one before has been read
+		k.step(t, n+1) // the test has read the previous event
 	}
 	close(k.steps)
 	if last := event(t, events); !strings.Contains(last, `"found"`) || !strings.Contains(last, `"id":7`) {
-		t.Errorf("the last event is %s", last)
+		t.Errorf("last event: %s", last)
 	}
 	if more := event(t, events); more != "" {
-		t.Errorf("after the result comes %s", more)
+		t.Errorf("event after the result: %s", more)
 	}
 
-	k = slowly(t, w.github)
+	k = newWorker(t, w.github)
 	ctx, leave := context.WithCancel(t.Context())
 	go func() { k.steps <- 1 }()
 	events = bufio.NewScanner(searching(ctx, t, front).Body)
 	event(t, events)
 	leave()
-	k.step(t, 2) // nobody told the function, so the server works on
+	k.step(t, 2) // the function does not learn that the client left, so the server continues
 	close(k.steps)
 	select {
 	case <-k.ended:
 	case <-time.After(20 * time.Second):
-		t.Error("the call did not come to its end")
+		t.Error("the call did not end")
 	}
 }
