@@ -10,24 +10,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/roletest"
 )
 
-// item is a request of an item of the table.
+// item returns a request for an item of the table.
 func item(action, key string, attributes ...string) roletest.Request {
 	return roletest.Request{Action: action, Resource: roletest.Table, LeadingKeys: []string{key}, Attributes: attributes}
 }
 
-// items is a request of several items at once.
+// items returns one request for several items.
 func items(action string, keys ...string) roletest.Request {
 	return roletest.Request{Action: action, Resource: roletest.Table, LeadingKeys: keys}
 }
 
-// A place is a part of the table that requests name.
+// A place is a part of the table that a request can name.
 type place struct {
 	name    string
-	request roletest.Request // without its action
+	request roletest.Request // without an action
 }
 
-// places returns one partition of each kind, what is read or written together, and the rest of the
-// table.
+// places returns one partition of each kind, groups of items that the driver reads or writes
+// together, and the other parts of the table.
 func places() []place {
 	var all []place
 	for _, keys := range []string{
@@ -49,7 +49,7 @@ func places() []place {
 	)
 }
 
-// actions are DynamoDB's actions on data, and some that change a table.
+// actions contains DynamoDB's actions on data, and some actions that change a table.
 var actions = []string{
 	"GetItem", "BatchGetItem", "Query", "Scan", "ConditionCheckItem", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem",
 	"PartiQLSelect", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete", "GetRecords", "DescribeTable", "UpdateTable",
@@ -58,7 +58,8 @@ var actions = []string{
 
 var functions = []string{"mcp", "sync", "plan", "work", "assemble", "admin", "hook"}
 
-// TestAccessToTheTable holds what each role may do with each part of the table.
+// TestAccessToTheTable compares the rights of each role in each part of the table with a golden
+// file.
 func TestAccessToTheTable(t *testing.T) {
 	roles := roletest.Load(t)
 	var b strings.Builder
@@ -66,7 +67,7 @@ func TestAccessToTheTable(t *testing.T) {
 	for _, function := range functions {
 		role, ok := roles[function]
 		if !ok {
-			t.Fatalf("there is no role of %s", function)
+			t.Fatalf("function %s has no role", function)
 		}
 		fmt.Fprintf(&b, "\n%s\n", function)
 		for _, p := range places() {
@@ -92,8 +93,8 @@ func allowedActions(role roletest.Role, q roletest.Request) (allowed []string) {
 // access names the functions that may read, write and delete in a part of the table.
 type access struct{ read, write, remove []string }
 
-// TestRightsThatMatter names who may use what opens a tool, a session or the gateway. Nobody changes
-// that by a new golden file.
+// TestRightsThatMatter names the functions that may read, write or delete what opens a tool, a
+// session or the gateway. A new golden file cannot change these rights.
 func TestRightsThatMatter(t *testing.T) {
 	roles := roletest.Load(t)
 	mcp, admin, both := []string{"mcp"}, []string{"admin"}, []string{"mcp", "admin"}
@@ -122,7 +123,7 @@ func TestRightsThatMatter(t *testing.T) {
 			for right, by := range map[string][]string{"GetItem BatchGetItem Query": want.read, "PutItem UpdateItem": want.write, "DeleteItem": want.remove} {
 				may := slices.ContainsFunc(strings.Fields(right), func(a string) bool { return slices.Contains(allowed, a) })
 				if may != slices.Contains(by, function) {
-					t.Errorf("%s, %s: may %q; want %s by %q alone", function, p.name, allowed, right, by)
+					t.Errorf("%s, %s: may %q; want %s only for %q", function, p.name, allowed, right, by)
 				}
 			}
 			for _, action := range allowed {

@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/roletest"
 )
 
-// TestEnvironmentsReadTheirOwnSecrets tries what the roles of each environment of samconfig.toml may do
-// with the secrets of each, where all of them are in one account and region.
+// TestEnvironmentsReadTheirOwnSecrets checks the rights of each environment of samconfig.toml to
+// the secrets of each environment, if all environments are in one account and region.
 func TestEnvironmentsReadTheirOwnSecrets(t *testing.T) {
 	functions, pipeline, config := roletest.Load(t), roletest.LoadPipeline(t), environments(t)
 	standard := nested(t, "template.yaml").Parameters["SecretPrefix"].Default.(string)
@@ -18,23 +18,23 @@ func TestEnvironmentsReadTheirOwnSecrets(t *testing.T) {
 		return strings.ReplaceAll(resource, "${SecretPrefix}", prefix(e))
 	}
 	key := func(action, name string, e environment) roletest.Request {
-		return roletest.Request{Action: "secretsmanager:" + action, Resource: madeSecret(name), Stack: e.Deploy.Parameters.Stack}
+		return roletest.Request{Action: "secretsmanager:" + action, Resource: secretARN(name), Stack: e.Deploy.Parameters.Stack}
 	}
 	for own, e := range config {
 		deploys := pipeline["cloudformation"].With(map[string]string{"StackName": e.Deploy.Parameters.Stack})
 		for _, q := range ofProd() {
 			if got := deploys.Allows(q); got != (own == "prod") {
-				t.Errorf("what deploys %s, of prod: %s is allowed: %v", own, q, got)
+				t.Errorf("CloudFormation for %s, resource of prod: %s is allowed: %v", own, q, got)
 			}
 		}
 		for other, o := range config {
 			for _, name := range []string{"SealKey", "TokenKey"} {
 				for _, action := range []string{"GetSecretValue", "DescribeSecret", "PutSecretValue", "UpdateSecret", "DeleteSecret", "PutResourcePolicy", "TagResource", "ReplicateSecretToRegions"} {
 					if q := key(action, name, o); deploys.Allows(q) != (own == other) {
-						t.Errorf("what deploys %s, of %s: %s is allowed: %v", own, other, q, own != other)
+						t.Errorf("CloudFormation for %s, key of %s: %s is allowed: %v", own, other, q, own != other)
 					}
 					if q := key(action, name, o); pipeline["deploy"].With(map[string]string{"StackName": e.Deploy.Parameters.Stack}).Allows(q) {
-						t.Errorf("the workflow of %s may %s of %s", own, q, other)
+						t.Errorf("the workflow of %s may use the key of %s: %s", own, other, q)
 					}
 				}
 			}
@@ -45,12 +45,12 @@ func TestEnvironmentsReadTheirOwnSecrets(t *testing.T) {
 				} {
 					reads := own == other && function != "admin" && function != "assemble"
 					if role.Allows(q) != reads {
-						t.Errorf("%s of %s, of %s: %s is allowed: %v", function, own, other, q, !reads)
+						t.Errorf("%s of %s, secret of %s: %s is allowed: %v", function, own, other, q, !reads)
 					}
 				}
-				for _, name := range []string{"SealKey", "TokenKey"} { // its own it has by the ARN
+				for _, name := range []string{"SealKey", "TokenKey"} { // roles have their own keys by ARN
 					if q := key("GetSecretValue", name, o); role.Allows(q) {
-						t.Errorf("%s of %s may %s of %s", function, own, q, other)
+						t.Errorf("%s of %s may use the key of %s: %s", function, own, other, q)
 					}
 				}
 			}
@@ -58,7 +58,7 @@ func TestEnvironmentsReadTheirOwnSecrets(t *testing.T) {
 	}
 }
 
-// ofProd returns reads of what the stack of prod has beside its keys.
+// ofProd returns reads of the resources of prod's stack other than its keys.
 func ofProd() []roletest.Request {
 	const named, account = "arn:${AWS::Partition}:", ":${AWS::Region}:${AWS::AccountId}:"
 	return []roletest.Request{
@@ -69,17 +69,17 @@ func ofProd() []roletest.Request {
 	}
 }
 
-// madeSecret returns a secret as CloudFormation names it.
-func madeSecret(name string) string {
+// secretARN returns the ARN of a secret that CloudFormation created.
+func secretARN(name string) string {
 	return "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:" + name + "-AbCdEfGhIjKl-MnOpQr"
 }
 
-// TestPipelineMakesSecrets holds that CloudFormation can make a secret, which has no tag before, and that
-// it reads none that no stack has made.
+// TestPipelineMakesSecrets checks that CloudFormation can create a secret, which has no tag yet,
+// and that it cannot read a secret that no stack created.
 func TestPipelineMakesSecrets(t *testing.T) {
 	role := roletest.LoadPipeline(t)["cloudformation"]
 	for action, want := range map[string]bool{"CreateSecret": true, "DescribeSecret": true, "TagResource": true, "GetSecretValue": false, "PutSecretValue": false, "DeleteSecret": false} {
-		if q := on("secretsmanager:"+action, madeSecret("SealKey")); role.Allows(q) != want {
+		if q := on("secretsmanager:"+action, secretARN("SealKey")); role.Allows(q) != want {
 			t.Errorf("%s without a tag: allowed %v, want %v", q, !want, want)
 		}
 		if q := on("secretsmanager:"+action, roletest.Secret("github")); role.Allows(q) {
@@ -87,6 +87,6 @@ func TestPipelineMakesSecrets(t *testing.T) {
 		}
 	}
 	if !role.Allows(on("secretsmanager:GetRandomPassword", "*")) {
-		t.Error("it makes no random key")
+		t.Error("CloudFormation cannot generate a random key")
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An auditStack is infra/audit.yaml on an emulator.
+// An auditStack is a stack of infra/audit.yaml on an emulator.
 type auditStack struct {
 	t        *testing.T
 	endpoint string
@@ -38,7 +38,7 @@ func newAuditStack(t *testing.T, parameters map[string]string) auditStack {
 	return s
 }
 
-// ask makes a call of a service that the module has no client of.
+// ask calls a service for which the module has no client.
 func (s auditStack) ask(service, target string, in, out any) {
 	s.t.Helper()
 	body, err := json.Marshal(in)
@@ -60,13 +60,13 @@ func (s auditStack) ask(service, target string, in, out any) {
 	}
 }
 
-// guessed is the one column that the emulator does not read as the table says: it knows no mapping of
-// names, and guesses types from the data, of which RFC 3339 is a time to it.
-var guessed = regexp.MustCompile(`\btime\b`)
+// timeColumn matches the only column that the emulator reads differently from the table. The emulator
+// ignores the mapping of names and guesses types from the data, so it reads RFC 3339 as a time.
+var timeColumn = regexp.MustCompile(`\btime\b`)
 
-// query runs a query and returns its rows, with " | " between columns, the head first. The emulator
-// does not keep results itself, unlike Athena in the stack's workgroup, so query passes a location
-// for them.
+// query runs a query and returns its header and its rows, with " | " between columns. Athena stores
+// results in the location of the stack's workgroup. The emulator has no such default, so query
+// passes a location.
 func (s auditStack) query(sql string) []string {
 	s.t.Helper()
 	var started, done struct {
@@ -76,7 +76,7 @@ func (s auditStack) query(sql string) []string {
 		}
 	}
 	s.ask("athena", "AmazonAthena.StartQueryExecution", map[string]any{
-		"QueryString":           guessed.ReplaceAllString(sql, "CAST(timestamp AS varchar)"),
+		"QueryString":           timeColumn.ReplaceAllString(sql, "CAST(timestamp AS varchar)"),
 		"QueryExecutionContext": map[string]any{"Database": s.outputs["DatabaseName"]},
 		"ResultConfiguration":   map[string]any{"OutputLocation": "s3://" + s.outputs["BucketName"] + "/results/"},
 	}, &started)
@@ -106,8 +106,8 @@ func (s auditStack) query(sql string) []string {
 	return rows
 }
 
-// TestAuditStack deploys the template, puts lines where Firehose would, and has the saved queries
-// find them by way of the table.
+// TestAuditStack deploys the template and stores lines in the place where Firehose would store
+// them. The saved queries must find the lines through the table.
 func TestAuditStack(t *testing.T) {
 	s := newAuditStack(t, map[string]string{"SavedQueries": "false", "KeepDays": "400", "LockMode": "GOVERNANCE"})
 	for _, group := range []string{"mcp-logs", "admin-logs", "sync-logs"} {
@@ -120,7 +120,7 @@ func TestAuditStack(t *testing.T) {
 		}
 	}
 	if want := "s3://" + s.outputs["BucketName"] + "/audit/, Athena table portcullis_audit"; s.outputs["Store"] != want {
-		t.Errorf("people are told %q, want %q", s.outputs["Store"], want)
+		t.Errorf("output Store = %q, want %q", s.outputs["Store"], want)
 	}
 
 	e := readEnvelope(t, "data.json")

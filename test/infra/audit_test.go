@@ -24,7 +24,7 @@ import (
 
 const auditTemplate = "infra/audit.yaml"
 
-// column returns the type that values of a Go type have in Athena.
+// column returns the Athena type of a Go type.
 func column(t *testing.T, of reflect.Type) string {
 	t.Helper()
 	switch of {
@@ -49,11 +49,11 @@ func column(t *testing.T, of reflect.Type) string {
 	case reflect.Struct:
 		return "struct<" + strings.Join(columns(t, of, ":"), ",") + ">"
 	}
-	t.Fatalf("no column holds a %s", of)
+	t.Fatalf("Athena has no type for a %s", of)
 	return ""
 }
 
-// columns returns name and type of each member that a struct has in JSON.
+// columns returns the name and the Athena type of each JSON member of a struct.
 func columns(t *testing.T, of reflect.Type, between string) []string {
 	t.Helper()
 	var out []string
@@ -65,8 +65,8 @@ func columns(t *testing.T, of reflect.Type, between string) []string {
 	return out
 }
 
-// The table has the members of a line, all of them and in their order, and reads their names as they
-// are written: a log line has metrics beside them.
+// The table has all members of an audit line, in their order. It matches names case-sensitively,
+// because a log line also contains metrics.
 func TestAuditTable(t *testing.T) {
 	table := nested(t, auditTemplate).Resources["Table"].Properties["TableInput"].(map[string]any)
 	storage := table["StorageDescriptor"].(map[string]any)
@@ -77,18 +77,19 @@ func TestAuditTable(t *testing.T) {
 	}
 	want := columns(t, reflect.TypeFor[audit.Line](), " ")
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("columns (-of audit.Line +of the table):\n%s", d)
+		t.Errorf("columns (-audit.Line +table):\n%s", d)
 	}
 	if names := strings.Join(got, " "); names != strings.ToLower(names) {
-		t.Errorf("Athena has no names with capitals: %s", names)
+		t.Errorf("Athena does not allow names with capitals: %s", names)
 	}
 	serde := storage["SerdeInfo"].(map[string]any)["Parameters"].(map[string]any)
 	if serde["case.insensitive"] != "FALSE" || serde["mapping.time"] != "timestamp" || serde["ignore.malformed.json"] != "TRUE" {
-		t.Errorf("lines are read with %v", serde)
+		t.Errorf("the table reads lines with %v", serde)
 	}
 }
 
-// TestAuditTemplate pins who may do what and what is sent where, and that nothing is public.
+// TestAuditTemplate compares the rights, the filters and the storage of the template with a golden
+// file.
 func TestAuditTemplate(t *testing.T) {
 	x := nested(t, auditTemplate)
 	var b strings.Builder
@@ -113,7 +114,7 @@ func TestAuditTemplate(t *testing.T) {
 	}
 	golden.Check(t, "testdata/audit.txt", b.String())
 	if kept := x.Resources["Bucket"]; kept.DeletionPolicy != "Retain" || kept.UpdateReplacePolicy != "Retain" {
-		t.Error("the bucket goes with the stack")
+		t.Error("CloudFormation deletes the bucket with the stack")
 	}
 }
 
@@ -130,14 +131,14 @@ func TestEnvelope(t *testing.T) {
 	e := readEnvelope(t, "data.json")
 	record, err := e.Record()
 	require.OK(t, err)
-	// In Lambda's hands and in a PutRecord the record is base64.
+	// Lambda and PutRecord use base64 for the record.
 	decoded, err := base64.StdEncoding.DecodeString(base64.StdEncoding.EncodeToString(record))
 	require.OK(t, err)
 	out, err := lambdatest.Unpack(decoded)
 	require.OK(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) != len(e.LogEvents) || len(lines) < 2 {
-		t.Fatalf("%d events came out as %d lines:\n%s", len(e.LogEvents), len(lines), out)
+		t.Fatalf("%d events became %d lines:\n%s", len(e.LogEvents), len(lines), out)
 	}
 	kinds := map[string]int{}
 	for _, line := range lines {
@@ -145,10 +146,10 @@ func TestEnvelope(t *testing.T) {
 		require.OK(t, err)
 		kinds[l.Kind]++
 		if l.V != audit.Version || l.Time.IsZero() || l.Kind == audit.KindCall && l.Decision == "" || l.Kind == audit.KindEvent && (l.Actor == "" || l.Action == "") {
-			t.Errorf("no audit line: %s", line)
+			t.Errorf("not an audit line: %s", line)
 		}
 		if again := lambdatest.Subscribed(line); len(again.LogEvents) != 1 {
-			t.Errorf("the filter lets no such line through: %s", line)
+			t.Errorf("the filter does not match the line: %s", line)
 		}
 	}
 	if kinds[audit.KindCall] == 0 || kinds[audit.KindEvent] == 0 {
@@ -156,18 +157,18 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-// A new filter is tried out with a line that is no audit line. It becomes a line of its own, which the
-// table reads as NULLs, and spoils no other.
+// CloudWatch Logs tests a new filter with a message that is not an audit line. The message becomes a
+// separate line, which the table reads as NULLs, and changes no other line.
 func TestEnvelopeOfTrial(t *testing.T) {
 	record, err := readEnvelope(t, "control.json").Record()
 	require.OK(t, err)
 	out, err := lambdatest.Unpack(record)
 	require.OK(t, err)
 	if n := bytes.Count(out, []byte("\n")); n != 1 || json.Valid(out) {
-		t.Errorf("the trial comes out as %q", out)
+		t.Errorf("the test message became %q", out)
 	}
 	if _, err := lambdatest.Unpack([]byte("{}")); err == nil {
-		t.Error("a record that is not zipped is unpacked")
+		t.Error("Unpack accepts a record without compression")
 	}
 }
 
@@ -190,7 +191,7 @@ func queries(t *testing.T) map[string]string {
 		out[name] = x.Resources[name].Properties["QueryString"].(string)
 	}
 	if want := []string{"DeedsOfDay", "DeniedCalls", "WhoCalledWhat"}; !slices.Equal(slices.Sorted(maps.Keys(out)), want) {
-		t.Fatalf("saved are %v", slices.Sorted(maps.Keys(out)))
+		t.Fatalf("saved queries: %v", slices.Sorted(maps.Keys(out)))
 	}
 	return out
 }

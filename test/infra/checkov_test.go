@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A finding needs a line with a reason, and a line needs a finding.
+// Each finding of checkov needs a line with a reason, and each line needs a finding.
 func TestCheckovSkips(t *testing.T) {
 	python := filepath.Join(filepath.Dir(sam(t)), "python")
 	const found = `{"summary":{"passed":7,"parsing_errors":0},"results":{"failed_checks":[{"check_id":"CKV_AWS_1","file_path":"/infra/data.yaml","resource":"AWS::S3::Bucket.Bucket","check_name":"It is wrong"}]}}`
@@ -33,7 +33,7 @@ func TestCheckovSkips(t *testing.T) {
 			cmd.Dir = root
 			out, err := cmd.CombinedOutput()
 			if (err == nil) != (c.want == "") || !strings.Contains(string(out), c.want) {
-				t.Errorf("it ends with %v and says %s, want %q", err, out, c.want)
+				t.Errorf("the script ends with %v and prints %s, want %q", err, out, c.want)
 			}
 		})
 	}

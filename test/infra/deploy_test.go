@@ -24,8 +24,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// TestDeployedStack builds and deploys template.yaml with the Makefile, configures it, and goes
-// with an agent and a person through the life of a tool.
+// TestDeployedStack builds, deploys and configures template.yaml with the Makefile. Then an agent
+// finds and requests a tool, and a person approves it.
 func TestDeployedStack(t *testing.T) {
 	s := newStack(t)
 	tools := []json.RawMessage{upstreamtest.Tool("send_mail", "Send a mail to somebody.", `{"destructiveHint":false}`, "to")}
@@ -33,17 +33,17 @@ func TestDeployedStack(t *testing.T) {
 	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' Audit=true KmsKeyArn=" + key + " "
 	s.deploy(parameters)
 	if said := s.describe(); !strings.Contains(said, "<ParameterValue>rate(1 hour)</ParameterValue>") {
-		t.Errorf("a value with a blank in it did not arrive whole: %s", said)
+		t.Errorf("the deploy changed a value with a space: %s", said)
 	}
 
 	s.checkGuided()
 	if store := s.outputs["AuditStore"]; !strings.HasPrefix(store, "s3://") || !strings.HasSuffix(store, "/audit/, Athena table portcullis_audit") {
-		t.Errorf("the audit lines are at %q", store)
+		t.Errorf("output AuditStore = %q", store)
 	}
 
 	said := s.make("push-config", "DIR="+s.folder(server.URL), "BUCKET="+s.outputs["BucketName"])
 	if !strings.Contains(said, "config/mcp_config.json  version ") {
-		t.Errorf("push-config said %q", said)
+		t.Errorf("push-config printed %q", said)
 	}
 	local.Until(t, "the push of a config starts a sync", func() bool { return s.synced() == 1 })
 
@@ -51,16 +51,16 @@ func TestDeployedStack(t *testing.T) {
 	defer agent.Close()
 	found, _ := s.call(agent, "retrieve_tools", map[string]any{"query": "send a mail", "include_disabled": true})
 	if !strings.Contains(found, `"status":"pending_approval"`) || strings.Contains(found, "Send a mail to somebody") {
-		t.Errorf("before it is approved the search answers %s", found)
+		t.Errorf("search before the approval: %s", found)
 	}
 	call := map[string]any{"name": "mail:send_mail", "args": map[string]any{"to": "ann"}}
 	if text, refused := s.call(agent, "call_tool_write", call); !refused || !strings.Contains(text, s.outputs["AdminUrl"]+"/tools/mail/send_mail") {
-		t.Errorf("before it is approved the call answers %s", text)
+		t.Errorf("call before the approval: %s", text)
 	}
 
 	s.checkAsking(agent, call)
 	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
-		t.Errorf("after it is approved the call answers %s", text)
+		t.Errorf("call after the approval: %s", text)
 	}
 
 	s.checkPath()
@@ -69,9 +69,9 @@ func TestDeployedStack(t *testing.T) {
 	var started struct{ Pending bool }
 	s.Ask(202, "/admin/sync", "{}", &started)
 	if !started.Pending {
-		t.Error("a sync that was only started is not called pending")
+		t.Error("the answer does not say that the sync is pending")
 	}
-	local.Until(t, "the sync that a person asked for runs", func() bool { return s.synced() == 2 })
+	local.Until(t, "the requested sync runs", func() bool { return s.synced() == 2 })
 
 	before := s.outputs
 	const topics = " NotifyTopics=arn:aws:sns:us-east-1:123456789012:gate,arn:aws:sns:us-east-1:123456789012:people"
@@ -84,7 +84,7 @@ func TestDeployedStack(t *testing.T) {
 	again := s.client(t.Context())
 	defer again.Close()
 	if text, refused := s.call(again, "call_tool_write", call); refused || text != "send_mail" {
-		t.Errorf("after a second deploy the call answers %s", text)
+		t.Errorf("call after a second deploy: %s", text)
 	}
 	s.checkStreaming(parameters+"MemorySize=512", call)
 	s.checkRest(parameters+"MemorySize=512", call)
@@ -93,13 +93,13 @@ func TestDeployedStack(t *testing.T) {
 	}
 	s.Ask(200, "/admin/audit", nil, &audit)
 	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"bootstrap"}`) {
-		t.Errorf("after a second deploy the audit is %s", text)
+		t.Errorf("audit after a second deploy: %s", text)
 	}
 	s.checkAdopting(parameters, call, server.URL)
 }
 
-// checkAsking has an agent ask for a tool that waits for a person, by way of the function that it calls,
-// and a person give it, by way of the other.
+// checkAsking makes an agent request a pending tool through the mcp function, and a person approve
+// the request through the admin function.
 func (s *stack) checkAsking(agent *mcp.ClientSession, call map[string]any) {
 	s.t.Helper()
 	var asked struct {
@@ -111,20 +111,20 @@ func (s *stack) checkAsking(agent *mcp.ClientSession, call map[string]any) {
 	}
 	id := asked.Requests[0].Request
 	if text, refused := s.call(agent, "call_tool_write", call); !refused || !strings.Contains(text, id) {
-		s.t.Errorf("after it was asked for the call answers %s", text)
+		s.t.Errorf("call after the request: %s", text)
 	}
 	var one struct{ State, Hash, Note string }
 	s.Ask(200, "/admin/requests/"+id, nil, &one)
 	if one.State != "open" || one.Note != "the user wants it sent" {
-		s.t.Errorf("people see the request as %+v", one)
+		s.t.Errorf("request before the decision: %+v", one)
 	}
 	s.Ask(200, "/admin/requests/"+id+"/decide", `{"verdict":"approved","hash":"`+one.Hash+`"}`, &one)
 	if one.State != "approved" {
-		s.t.Errorf("after the decision the request is %+v", one)
+		s.t.Errorf("request after the decision: %+v", one)
 	}
 }
 
-// describe returns what CloudFormation says of the stack.
+// describe returns CloudFormation's description of the stack.
 func (s *stack) describe() string {
 	s.t.Helper()
 	form := url.Values{"Action": {"DescribeStacks"}, "StackName": {s.name}, "Version": {"2010-05-15"}}
@@ -149,12 +149,12 @@ func (s *stack) checkStreaming(parameters string, call map[string]any) {
 	s.deploy(parameters + " Streaming=url")
 	url := s.outputs["McpUrl"]
 	if !strings.Contains(url, ".lambda-url.") || !strings.Contains(s.outputs["ClientConfig"], url) || s.outputs["AdminUrl"] != api {
-		s.t.Fatalf("with Streaming=url the outputs are %v", s.outputs)
+		s.t.Fatalf("outputs with Streaming=url: %v", s.outputs)
 	}
 	agent := s.client(s.t.Context())
 	defer agent.Close()
 	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
-		s.t.Errorf("through the Function URL the call answers %s", text)
+		s.t.Errorf("call through the Function URL: %s", text)
 	}
 	read := map[string]any{"name": "mail:read_mail", "args": map[string]any{}}
 	if text, refused := s.call(agent, "call_tool_read", read); !refused || !strings.Contains(text, api+"/tools/mail/read_mail") {
@@ -165,20 +165,20 @@ func (s *stack) checkStreaming(parameters string, call map[string]any) {
 	}
 }
 
-// checkRest moves the gateway behind a REST API at a domain, and into a VPC. It skips the parts
-// that the emulator lacks: streamed answers through such an API, and its web ACL.
+// checkRest moves the gateway behind a REST API with a domain, and into a VPC. It skips streamed
+// answers and the web ACL, which the emulator does not support.
 func (s *stack) checkRest(parameters string, call map[string]any) {
 	s.t.Helper()
 	before := s.outputs
 	s.deploy(parameters + " Streaming=none FrontDoor=rest RestTransfer=BUFFERED WebAcl=false DomainName=gate.example.com CertificateArn=" + certificate +
 		" VpcSubnetIds=subnet-0a,subnet-0b VpcSecurityGroupIds=sg-0a")
 	if s.outputs["McpUrl"] != "https://gate.example.com/mcp" || s.outputs["AdminUrl"] != "https://gate.example.com/admin" || s.outputs["ApiId"] == before["ApiId"] || s.outputs["DomainTarget"] == "" {
-		s.t.Fatalf("behind a REST API the outputs are %v", s.outputs)
+		s.t.Fatalf("outputs with a REST API: %v", s.outputs)
 	}
 	agent := s.client(s.t.Context())
 	defer agent.Close()
 	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
-		s.t.Errorf("through the REST API the call answers %s", text)
+		s.t.Errorf("call through the REST API: %s", text)
 	}
 	read := map[string]any{"name": "mail:read_mail", "args": map[string]any{}}
 	if text, refused := s.call(agent, "call_tool_read", read); !refused || !strings.Contains(text, "https://gate.example.com/admin/tools/mail/read_mail") {
@@ -187,11 +187,11 @@ func (s *stack) checkRest(parameters string, call map[string]any) {
 	var health struct{ Status string }
 	s.Ask(200, "/healthz", nil, &health)
 	if health.Status != "ok" {
-		s.t.Errorf("behind a REST API the health is %q", health.Status)
+		s.t.Errorf("health with a REST API: %q", health.Status)
 	}
 }
 
-// checkPath checks the address that `make local-deploy` prints, for clients that set no host.
+// checkPath checks the address that `make local-deploy` prints for clients that cannot set a host.
 func (s *stack) checkPath() {
 	s.t.Helper()
 	c := agenttest.Client{T: s.t, URL: s.endpoint + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default"}
@@ -200,7 +200,7 @@ func (s *stack) checkPath() {
 	}
 }
 
-// folder returns a folder with a config for one server whose tools wait for a person.
+// folder returns a folder with a config for one server whose tools wait for approval.
 func (s *stack) folder(url string) string {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -210,7 +210,7 @@ func (s *stack) folder(url string) string {
 	return dir
 }
 
-// synced returns how many tools the stored catalog holds; -1 if there is none.
+// synced returns how many tools the stored catalog contains, or -1 if there is no catalog.
 func (s *stack) synced() int {
 	o, err := emulator.S3(s.endpoint).GetObject(s.t.Context(), &s3.GetObjectInput{Bucket: aws.String(s.outputs["BucketName"]), Key: aws.String("catalog/current.json")})
 	if err != nil {
@@ -224,7 +224,8 @@ func (s *stack) synced() int {
 	return current.Tools
 }
 
-// checkGuided answers `sam deploy --guided` with Enter at everything: a deploy with defaults.
+// checkGuided presses Enter at each question of `sam deploy --guided`. The deploy must fail with
+// the message that AuthMode is empty.
 func (s *stack) checkGuided() {
 	s.t.Helper()
 	config := filepath.Join(s.t.TempDir(), "samconfig.toml")
@@ -235,12 +236,12 @@ func (s *stack) checkGuided() {
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "AuthMode is empty. Set it") ||
 		!strings.Contains(string(out), "Parameter AuthMode []: ") {
-		s.t.Errorf("with Enter at everything sam deploy --guided ends with %v:\n%s", err, out)
+		s.t.Errorf("sam deploy --guided with all defaults ends with %v:\n%s", err, out)
 	}
 }
 
-// checkAdopting deletes the stack and deploys another onto what it left: approvals hold, and the bucket
-// tells the new stack of a config that is pushed.
+// checkAdopting deletes the stack and deploys another one with its bucket and table. The approvals
+// stay valid, and a config that is pushed to the bucket starts a sync of the new stack.
 func (s *stack) checkAdopting(parameters string, call map[string]any, server string) {
 	s.t.Helper()
 	bucket, table := s.outputs["BucketName"], s.outputs["TableName"]
@@ -253,11 +254,11 @@ func (s *stack) checkAdopting(parameters string, call map[string]any, server str
 	agent := s.client(s.t.Context())
 	defer agent.Close()
 	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
-		s.t.Errorf("on the data of the stack before the call answers %s", text)
+		s.t.Errorf("call with the adopted data: %s", text)
 	}
 	read := map[string]any{"name": "mail:read_mail", "args": map[string]any{}}
 	if text, refused := s.call(agent, "call_tool_read", read); !refused {
-		s.t.Errorf("what nobody approved is called: %s", text)
+		s.t.Errorf("the gateway allows an unapproved call: %s", text)
 	}
 	if n := s.synced(); n != 2 {
 		s.t.Errorf("the catalog has %d tools", n)

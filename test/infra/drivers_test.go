@@ -29,7 +29,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/roletest"
 )
 
-// A guard lets through what a role allows, and refuses the rest as DynamoDB does.
+// A guard is a transport that passes the requests that a role allows. It refuses other requests as
+// DynamoDB does.
 type guard struct {
 	t      *testing.T
 	role   roletest.Role
@@ -45,7 +46,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	asked, err := roletest.Of(r, body)
 	if err != nil || len(asked) == 0 {
-		g.t.Errorf("%s is held against no role: %v", r.Header.Get("X-Amz-Target"), err)
+		g.t.Errorf("%s is not checked against a role: %v", r.Header.Get("X-Amz-Target"), err)
 	}
 	for _, q := range append(asked, together(asked)...) {
 		if !g.role.Allows(q) {
@@ -59,8 +60,8 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// together returns the writes of a transaction as if each named the items of all: whether AWS weighs them
-// one by one or at once is not documented.
+// together returns the writes of a transaction as if each write named the items of all writes. AWS
+// does not document whether it checks the writes separately or together.
 func together(writes []roletest.Request) (all []roletest.Request) {
 	if len(writes) < 2 {
 		return nil
@@ -75,10 +76,10 @@ func together(writes []roletest.Request) (all []roletest.Request) {
 	return all
 }
 
-// A table is what the tests do with the driver, on items that are there.
+// A table contains the stores that the tests call, and the items in the table.
 type table struct {
 	*dynamo.Store
-	requests *request.Store // over it, as the other two
+	requests *request.Store // uses Store, like people and box
 	people   *stop.Store
 	box      *notify.Outbox
 	agent    request.Agent
@@ -87,10 +88,10 @@ type table struct {
 	stops    stop.Stops
 	record   approval.Record
 	notice   notify.Notice
-	id       string // of a request with arguments, which is granted and not used
+	id       string // of a request with arguments that is granted and not used yet
 }
 
-// open puts the stores of a table in x.
+// open sets the stores of x to those of a table.
 func (x *table) open(db *dynamodb.Client, name string) {
 	x.Store = dynamo.New(db, name, nil)
 	x.requests, x.people, x.box = request.NewStore(x.Store, nil), stop.NewStore(x.Store), notify.NewOutbox(x.Store, nil)
@@ -98,12 +99,12 @@ func (x *table) open(db *dynamodb.Client, name string) {
 
 // A driverMethod is a method of the driver, and the functions that may call it.
 type driverMethod struct {
-	name string // of the method, and after a comma of the case
+	name string // name of the method; the case follows after a comma
 	may  []string
 	do   func(ctx context.Context, x table) error
 }
 
-// methodsOfRequests are all that a store of requests can do, on what is there and on what is not.
+// methodsOfRequests returns all methods of a store of requests, on existing and on missing items.
 func methodsOfRequests() []driverMethod {
 	agents, people, both := []string{"mcp"}, []string{"admin"}, []string{"mcp", "admin"}
 	return []driverMethod{
@@ -149,7 +150,7 @@ func methodsOfRequests() []driverMethod {
 			if first == nil && errors.Is(err, request.ErrUsed) {
 				return nil
 			}
-			return errors.Join(first, err, errors.New("a confirmation is used twice"))
+			return errors.Join(first, err, errors.New("a confirmation was used twice"))
 		}},
 		{"Used", both, func(ctx context.Context, x table) error { _, err := x.requests.Used(ctx, x.id); return err }},
 		{"Arguments", both, func(ctx context.Context, x table) error {
@@ -161,7 +162,7 @@ func methodsOfRequests() []driverMethod {
 		{"Requests", people, func(ctx context.Context, x table) error {
 			list, _, err := x.requests.Requests(ctx)
 			if err == nil && len(list) == 0 {
-				err = errors.New("there is none in the list")
+				err = errors.New("the list is empty")
 			}
 			return err
 		}},
@@ -172,7 +173,7 @@ func methodsOfRequests() []driverMethod {
 	}
 }
 
-// methodsOfDecisions are what decides about calls.
+// methodsOfDecisions returns the methods that read and write decisions about calls.
 func methodsOfDecisions() []driverMethod {
 	agents, people, recorders := []string{"mcp"}, []string{"admin"}, []string{"sync", "admin"}
 	return []driverMethod{
@@ -182,7 +183,7 @@ func methodsOfDecisions() []driverMethod {
 				return err
 			}
 			if g, err := request.DecodeGrantedDoc(docs[1]); err != nil || len(g.List) == 0 {
-				return errors.Join(err, errors.New("what was granted is not there"))
+				return errors.Join(err, errors.New("the grant is missing"))
 			}
 			return nil
 		}},
@@ -195,7 +196,7 @@ func methodsOfDecisions() []driverMethod {
 	}
 }
 
-// methodsOfNotices are all that an outbox can do.
+// methodsOfNotices returns all methods of an outbox.
 func methodsOfNotices() []driverMethod {
 	all, sender := []string{"mcp", "sync", "admin"}, []string{"sync"}
 	return []driverMethod{
@@ -227,19 +228,19 @@ func taken(err error) error {
 	if errors.Is(err, notify.ErrTaken) {
 		return nil
 	}
-	return errors.Join(err, errors.New("it was not taken"))
+	return errors.Join(err, errors.New("want ErrTaken"))
 }
 
 func conflict(err error) error {
 	if errors.Is(err, request.ErrConflict) {
 		return nil
 	}
-	return errors.Join(err, errors.New("no conflict"))
+	return errors.Join(err, errors.New("want ErrConflict"))
 }
 
-// TestDriverKeepsToTheRoles calls each method of the driver in the role of each function, with a
-// separate table for each. Each function can do its own tasks completely, and is refused all
-// others. The function that agents call cannot grant, by any method.
+// TestDriverKeepsToTheRoles calls each method of the driver with the role of each function, on
+// separate items. A role allows all methods of its function and no other methods. The function that
+// agents call has no method that grants.
 func TestDriverKeepsToTheRoles(t *testing.T) {
 	roles, endpoint := roletest.Load(t), emulator.Start(t)
 	wantEach[*request.Store](t, methodsOfRequests())
@@ -257,26 +258,26 @@ func TestDriverKeepsToTheRoles(t *testing.T) {
 				if allowed := slices.Contains(d.may, function); allowed && (err != nil || len(g.denied) > 0) {
 					t.Errorf("%v; refused: %q", err, g.denied)
 				} else if !allowed && (err == nil || len(g.denied) == 0) {
-					t.Errorf("it is done: %v", err)
+					t.Errorf("the role allows the method: %v", err)
 				}
 			})
 		}
 	}
 }
 
-// wantEach checks that driverMethods include each method of a port.
+// wantEach checks that driverMethods contain each method of a port.
 func wantEach[Port any](t *testing.T, driverMethods []driverMethod) {
 	t.Helper()
 	methods := reflect.TypeFor[Port]()
 	for i := range methods.NumMethod() {
 		name := methods.Method(i).Name
 		if !slices.ContainsFunc(driverMethods, func(d driverMethod) bool { return d.name == name }) {
-			t.Errorf("%s of a %v is tried in no role", name, methods)
+			t.Errorf("no role is checked for %s of a %v", name, methods)
 		}
 	}
 }
 
-// newTable stores the items that the methods use, with its own agent and tool.
+// newTable stores the items that the methods use. Each table has a separate agent and tool.
 func newTable(t *testing.T, db *dynamodb.Client, of, name string) table {
 	t.Helper()
 	ctx, now := t.Context(), time.Now().UTC().Truncate(time.Microsecond)

@@ -14,14 +14,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// logged is what a line of the access log may hold of a request: nothing that its sender wrote but
-// the method, and of the path no more than the route.
+// logged contains the variables that an access log line may use. Of the sender's data, a line
+// contains only the method and, instead of the path, the route.
 var logged = []string{
 	"requestId", "requestTimeEpoch", "identity.sourceIp", "routeKey", "httpMethod", "resourcePath", "status", "error.message",
 	"integrationErrorMessage", "responseLatency", "integrationLatency", "responseLength", "wafResponseCode",
 }
 
-// A line of the access log is JSON, with either API, and says what it may and no more.
+// The access log lines of both APIs are JSON and contain only allowed variables.
 func TestAccessLog(t *testing.T) {
 	http := expand(t).Resources["Stage"].Properties["AccessLogSettings"].(map[string]any)
 	rest := nested(t, "infra/edge-rest.yaml").Resources["Stage"].Properties["AccessLogSetting"].(map[string]any)
@@ -30,11 +30,11 @@ func TestAccessLog(t *testing.T) {
 		format := setting["Fn::If"].([]any)[1].(map[string]any)["Format"].(string)
 		for _, v := range variable.FindAllStringSubmatch(format, -1) {
 			if !slices.Contains(logged, v[1]) {
-				t.Errorf("%s: a line holds $context.%s", name, v[1])
+				t.Errorf("%s: a line contains $context.%s", name, v[1])
 			}
 		}
 		if strings.Contains(variable.ReplaceAllString(format, ""), "$") || strings.Contains(format, "\n") {
-			t.Errorf("%s: something else is filled in, or the line is several: %s", name, format)
+			t.Errorf("%s: the format has another variable or a newline: %s", name, format)
 		}
 		line := require.JSON[map[string]any](t, variable.ReplaceAllString(format, "7"))
 		want := []string{"at", "bytes", "error", "failed", "function_ms", "id", "ip", "ms", "route", "status"}
@@ -47,20 +47,20 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// The log is on unless somebody says otherwise, and then there is none.
+// The access log is on by default, and AccessLog=false removes it.
 func TestAccessLogIsOn(t *testing.T) {
 	x := expand(t)
 	for _, front := range []map[string]string{{}, {"FrontDoor": "rest", "DomainName": "gate.example.com"}, {"Streaming": "url"}} {
 		values := maps.Clone(front)
 		values["AccessLog"] = "false"
 		if !x.deployed(t, front).has("AccessLogs") || x.deployed(t, values).has("AccessLogs") {
-			t.Errorf("%v: with the log %v, without %v", front, x.deployed(t, front).has("AccessLogs"), x.deployed(t, values).has("AccessLogs"))
+			t.Errorf("%v: AccessLogs exist by default: %v, with AccessLog=false: %v", front, x.deployed(t, front).has("AccessLogs"), x.deployed(t, values).has("AccessLogs"))
 		}
 	}
 }
 
-// Routes that are throttled apart from the rest are routes, are there before the stage names them, and
-// take what docs/aws.md says, with either API.
+// Each route with its own throttle exists, and CloudFormation creates it before the stage. The
+// limits of both APIs are those of docs/aws.md.
 func TestThrottles(t *testing.T) {
 	x := expand(t)
 	stage := x.Resources["Stage"]
@@ -73,11 +73,11 @@ func TestThrottles(t *testing.T) {
 	got := map[string]string{}
 	for key, setting := range settings {
 		if routes[key] == "" || !strings.Contains(string(raw), `"`+routes[key]+`"`) && !strings.Contains(string(raw), "${"+routes[key]+"}") {
-			t.Errorf("%s is throttled, and is the route %q, which the stage does not wait for", key, routes[key])
+			t.Errorf("%s is throttled, but the stage does not depend on its route %q", key, routes[key])
 		}
 		choice, conditional := setting.(map[string]any)["Fn::If"].([]any)
 		if only := x.Resources[routes[key]].Condition; conditional != (only != stage.Condition) || conditional && choice[0] != only {
-			t.Errorf("%s is throttled if %v, and there if %s", key, choice, only)
+			t.Errorf("%s is throttled under the condition %v, but exists under %s", key, choice, only)
 		}
 		if conditional {
 			setting = choice[1]
@@ -110,7 +110,7 @@ func TestThrottles(t *testing.T) {
 	}
 }
 
-// encrypted are the kinds of resource that keep something, and the properties that name the key.
+// encrypted contains the types of resources that store data, and the property that names the key.
 var encrypted = map[string]string{
 	"AWS::Logs::LogGroup": "KmsKeyId", "AWS::SecretsManager::Secret": "KmsKeyId", "AWS::SQS::Queue": "KmsMasterKeyId", "AWS::Lambda::Function": "KmsKeyArn",
 	"AWS::S3::Bucket": "BucketEncryption", "AWS::DynamoDB::Table": "SSESpecification",
@@ -141,17 +141,17 @@ func TestEverythingKeptHasTheKey(t *testing.T) {
 		check(file, y)
 		parameters, _ := x.Resources[name].Properties["Parameters"].(map[string]any)
 		if _, takes := y.Parameters["KmsKeyArn"]; takes && text(parameters["KmsKeyArn"]) != "KmsKeyArn" {
-			t.Errorf("%s is not given KmsKeyArn", file)
+			t.Errorf("%s does not receive KmsKeyArn", file)
 		}
 	}
 	for kind := range encrypted {
 		if found[kind] == 0 {
-			t.Errorf("no %s is found: the search is broken", kind)
+			t.Errorf("found no %s: the search is broken", kind)
 		}
 	}
 }
 
-// Functions in a VPC are all in it, but for the hook, which asks Lambda and CodeDeploy alone.
+// With a VPC, all functions are in it except the hook, which calls only Lambda and CodeDeploy.
 func TestFunctionsInVpc(t *testing.T) {
 	x := expand(t)
 	for _, name := range x.of("AWS::Lambda::Function") {
@@ -163,7 +163,7 @@ func TestFunctionsInVpc(t *testing.T) {
 	}
 }
 
-// docs/cost.md uses the size of an access log line of an answered request.
+// docs/cost.md has the size of the access log line of an answered request.
 func TestAccessLogLine(t *testing.T) {
 	setting := expand(t).Resources["Stage"].Properties["AccessLogSettings"].(map[string]any)
 	line := setting["Fn::If"].([]any)[1].(map[string]any)["Format"].(string)
@@ -177,10 +177,10 @@ func TestAccessLogLine(t *testing.T) {
 	if line != want {
 		t.Errorf("the line is %s, want %s", line, want)
 	}
-	const envelope = 26 // what CloudWatch Logs adds to each event before it counts
+	const envelope = 26 // bytes that CloudWatch Logs charges in addition for each event
 	page, err := os.ReadFile(filepath.Join(root, "docs", "cost.md"))
 	require.OK(t, err)
 	if row := fmt.Sprintf("| access log, 1 M requests × %.2f KB × ", float64(len(line)+envelope)/1000); !strings.Contains(string(page), row) {
-		t.Errorf("docs/cost.md does not say %q", row)
+		t.Errorf("docs/cost.md does not contain %q", row)
 	}
 }

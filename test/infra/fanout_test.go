@@ -11,14 +11,13 @@ import (
 
 const receive, send = "sqs:ReceiveMessage", "sqs:SendMessage"
 
-// triesOfPlan are the tries of the sync function that plans, and of other functions that ask for a
-// sync.
+// triesOfPlan returns the tries of the sync function with SyncMode=fanout, which plans the work.
 func triesOfPlan() []try {
 	return []try{
-		{"hands servers out", on(send, roletest.WorkQueue), true},
+		{"sends servers to workers", on(send, roletest.WorkQueue), true},
 		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
 		{"takes a batch", on(receive, roletest.WorkQueue), false},
-		{"notes what is being asked", on("s3:PutObject", roletest.Object("catalog/planned.json")), true},
+		{"stores the plan", on("s3:PutObject", roletest.Object("catalog/planned.json")), true},
 		{"keeps the last good config", on("s3:PutObject", roletest.Object("catalog/last_good_config.json")), true},
 		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), false},
 		{"stores what it found", on("s3:PutObject", roletest.Object("catalog/servers/github.found")), false},
@@ -32,7 +31,7 @@ func triesOfWork() []try {
 	return []try{
 		{"takes a batch", on(receive, roletest.WorkQueue), true},
 		{"is done with it", on("sqs:DeleteMessage", roletest.WorkQueue), true},
-		{"hands servers out", on(send, roletest.WorkQueue), false},
+		{"sends servers to workers", on(send, roletest.WorkQueue), false},
 		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
 		{"takes an assembly", on(receive, roletest.AssembleQueue), false},
 		{"empties its queue", on("sqs:PurgeQueue", roletest.WorkQueue), false},
@@ -76,17 +75,17 @@ func TestQueuesFitTheFunctions(t *testing.T) {
 		}
 		return int(n)
 	}
-	for queue, times := range map[string]int{"Work": 6, "Assemble": 1} { // six times is what AWS asks for; a group of a FIFO queue stands still meanwhile
+	for queue, times := range map[string]int{"Work": 6, "Assemble": 1} { // AWS requires 6; a FIFO group waits
 		timeout, err := strconv.Atoi(functions.text(functions.Resources[queue+"Function"].Properties["Timeout"]))
 		if again := seconds(queue, "VisibilityTimeout"); err != nil || again < times*timeout || queue == "Assemble" && again <= timeout {
-			t.Errorf("a message of %s comes again after %d s, and its function may take %d", queue, again, timeout)
+			t.Errorf("%s delivers a message again after %d s, but its function may take %d s", queue, again, timeout)
 		}
 		redrive := x.Resources[queue].Properties["RedrivePolicy"].(map[string]any)
 		if got := text(redrive["deadLetterTargetArn"]); got != queue+"Dead.Arn" || redrive["maxReceiveCount"] != 3.0 {
-			t.Errorf("what fails of %s goes to %s after %v tries", queue, got, redrive["maxReceiveCount"])
+			t.Errorf("failed messages of %s go to %s after %v tries", queue, got, redrive["maxReceiveCount"])
 		}
-		// The time in the dead-letter queue of a standard queue starts when the message was first
-		// sent.
+		// The retention time in the dead-letter queue of a standard queue starts when the message
+		// is first sent.
 		if keeps := seconds(queue, "MessageRetentionPeriod"); keeps < 3*seconds(queue, "VisibilityTimeout") || seconds(queue+"Dead", "MessageRetentionPeriod") < 10*keeps {
 			t.Errorf("%s keeps a message for %d s", queue, keeps)
 		}
@@ -108,19 +107,19 @@ func TestSingleHasNoQueues(t *testing.T) {
 	d := expand(t).deployed(t, map[string]string{"AuthMode": "token"})
 	for _, name := range []string{"FanOut", "WorkFunction", "WorkRole", "WorkMapping", "WorkLogs", "AssembleFunction", "AssembleRole", "AssembleMapping", "AssembleLogs"} {
 		if d.has(name) {
-			t.Errorf("with SyncMode=single there is %s", name)
+			t.Errorf("%s exists with SyncMode=single", name)
 		}
 	}
 	env := d.environment("SyncFunction")
 	for _, name := range []string{"PORTCULLIS_SYNC_ROLE", "PORTCULLIS_WORK_QUEUE", "PORTCULLIS_ASSEMBLE_QUEUE"} {
 		if v, ok := env[name]; !ok || v != "" {
-			t.Errorf("with SyncMode=single the sync function is told %s = %q", name, v)
+			t.Errorf("the sync function has %s = %q with SyncMode=single", name, v)
 		}
 	}
 }
 
-// Each function gets its part and the queues that it sends to as settings, and does not start
-// without them.
+// Each function gets its role in the sync, and its queues, as settings. Without a queue it does not
+// start.
 func TestFunctionsNeedTheirQueues(t *testing.T) {
 	d := expand(t).deployed(t, map[string]string{"AuthMode": "token", "SyncMode": "fanout"})
 	const work, assemble = "PORTCULLIS_WORK_QUEUE", "PORTCULLIS_ASSEMBLE_QUEUE"
@@ -130,7 +129,7 @@ func TestFunctionsNeedTheirQueues(t *testing.T) {
 	}{"SyncFunction": {"plan", []string{work, assemble}}, "WorkFunction": {"work", []string{assemble}}, "AssembleFunction": {"assemble", nil}} {
 		env := d.environment(function)
 		if _, err := boot.Load(func(name string) string { return env[name] }); err != nil || env["PORTCULLIS_SYNC_ROLE"] != part.role {
-			t.Errorf("%s, which does %q, does not start: %v", function, env["PORTCULLIS_SYNC_ROLE"], err)
+			t.Errorf("%s with the role %q does not start: %v", function, env["PORTCULLIS_SYNC_ROLE"], err)
 		}
 		for _, queue := range part.needs {
 			_, err := boot.Load(func(name string) string {

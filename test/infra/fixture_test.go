@@ -1,4 +1,4 @@
-// Package infra holds no code: its tests expand, build and deploy the templates.
+// Package infra contains only tests, which expand, build and deploy the templates.
 package infra
 
 import (
@@ -26,7 +26,8 @@ const root = "../.."
 // adminToken opens /admin. Every agent may connect.
 var adminToken = token.New()
 
-// sam returns the path of the SAM CLI. Without it the test is skipped, or fails where CI=true.
+// sam returns the path of the SAM CLI. If there is none, sam skips the test, or fails it if
+// CI=true.
 func sam(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("PORTCULLIS_SAM")
@@ -36,7 +37,7 @@ func sam(t *testing.T) string {
 	return program
 }
 
-// command runs a program in the module's root and returns what it printed.
+// command runs a program in the module's root and returns its standard output.
 func command(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -51,9 +52,9 @@ func command(t *testing.T, env []string, name string, args ...string) string {
 	return string(out)
 }
 
-// A stack is the whole of template.yaml on an emulator.
+// A stack is a stack of template.yaml on an emulator.
 type stack struct {
-	agenttest.Client // at /admin
+	agenttest.Client // for /admin
 	t                *testing.T
 	endpoint         string
 	name             string
@@ -72,7 +73,7 @@ func newStack(t *testing.T) *stack {
 	}
 }
 
-// make makes one of the targets that deploy.
+// make runs a make target for the stack and returns its output.
 func (s *stack) make(target string, vars ...string) string {
 	s.t.Helper()
 	arch := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
@@ -80,7 +81,7 @@ func (s *stack) make(target string, vars ...string) string {
 	return command(s.t, s.env, "make", args...)
 }
 
-// deploy makes the stack, or brings it up to date, and reads its outputs.
+// deploy creates or updates the stack, and reads its outputs.
 func (s *stack) deploy(parameters string) {
 	s.t.Helper()
 	out := s.make("deploy", "PARAMS="+parameters)
@@ -91,13 +92,13 @@ func (s *stack) deploy(parameters string) {
 		}
 	}
 	if s.outputs["McpUrl"] == "" || s.outputs["BucketName"] == "" {
-		s.t.Fatalf("outputs are %v; make deploy said:\n%s", s.outputs, out)
+		s.t.Fatalf("outputs: %v; make deploy printed:\n%s", s.outputs, out)
 	}
 	s.Client = agenttest.Client{T: s.t, URL: strings.TrimSuffix(s.outputs["AdminUrl"], "/admin"), Transport: s, Admin: adminToken.Reveal()}
 }
 
-// RoundTrip implements [http.RoundTripper]: it finds an emulated API or Function URL by its host
-// name, which not every machine resolves.
+// RoundTrip implements [http.RoundTripper]. It sends requests for an emulated API or Function URL
+// to the emulator, because not every machine resolves their host names.
 func (s *stack) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Host = r.URL.Host

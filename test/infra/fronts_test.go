@@ -77,8 +77,8 @@ func TestFronts(t *testing.T) {
 	golden.Check(t, "testdata/fronts.txt", b.String())
 }
 
-// CloudFormation refuses resources that need each other, as a function would that had its own URL
-// in its environment.
+// CloudFormation refuses resources that need each other, such as a function with its own URL in its
+// environment.
 func TestNoCircle(t *testing.T) {
 	x := expand(t)
 	const visiting, done = 1, 2
@@ -88,7 +88,7 @@ func TestNoCircle(t *testing.T) {
 		path = append(path, name)
 		switch state[name] {
 		case visiting:
-			t.Fatalf("a circle: %s", strings.Join(path, " → "))
+			t.Fatalf("circular dependency: %s", strings.Join(path, " → "))
 		case done:
 			return
 		}
@@ -103,28 +103,28 @@ func TestNoCircle(t *testing.T) {
 		visit(name, nil)
 	}
 	if len(x.needs(x.Resources["AdminFunction"].Properties)) < 4 {
-		t.Error("next to nothing is found that a function needs: the search is broken")
+		t.Error("found too few resources that a function needs: the search is broken")
 	}
 }
 
-// A Function URL that asks for no signature lets everybody in only together with both permissions,
-// and the second must not let anybody in by another way.
+// A Function URL without signatures is public only with both permissions. The second permission
+// must allow calls only through the URL.
 func TestUrlPermissions(t *testing.T) {
 	x := expand(t)
 	for name, want := range map[string]string{
-		"McpUrlPermission":       "lambda:InvokeFunctionUrl by *, auth NONE, by way of the URL ",
-		"McpUrlInvokePermission": "lambda:InvokeFunction by *, auth , by way of the URL true",
+		"McpUrlPermission":       "lambda:InvokeFunctionUrl by *, auth NONE, only through the URL ",
+		"McpUrlInvokePermission": "lambda:InvokeFunction by *, auth , only through the URL true",
 	} {
 		p := x.Resources[name].Properties
-		if got := fmt.Sprintf("%s by %s, auth %s, by way of the URL %s", p["Action"], p["Principal"], text(p["FunctionUrlAuthType"]), x.deployed(t, nil).text(p["InvokedViaFunctionUrl"])); got != want {
+		if got := fmt.Sprintf("%s by %s, auth %s, only through the URL %s", p["Action"], p["Principal"], text(p["FunctionUrlAuthType"]), x.deployed(t, nil).text(p["InvokedViaFunctionUrl"])); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 		for mode, made := range map[string]bool{"token": true, "none": true, "iam": false} {
 			if d := x.deployed(t, map[string]string{"AuthMode": mode, "Streaming": "url"}); d.has(name) != made {
-				t.Errorf("%s: with AuthMode=%s it is made: %v", name, mode, !made)
+				t.Errorf("%s exists with AuthMode=%s: %v", name, mode, !made)
 			}
 			if x.deployed(t, map[string]string{"AuthMode": mode}).has(name) {
-				t.Errorf("%s is made without a URL", name)
+				t.Errorf("%s exists without a URL", name)
 			}
 		}
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A first deploy that fails leaves no bucket; of the table, which refuses to be deleted, docs/operate.md
-// says what to do. A stack that is deleted leaves both.
+// If the first deploy fails, CloudFormation deletes the bucket. It cannot delete the protected
+// table: docs/operate.md says what to do. If somebody deletes a stack, the bucket and the table
+// remain.
 func TestLitter(t *testing.T) {
 	endpoint := emulator.Start(t)
 	data, err := os.ReadFile(filepath.Join(root, "infra", "data.yaml"))
@@ -33,19 +34,19 @@ func TestLitter(t *testing.T) {
 	names := map[string]string{"BucketName": "litter-first", "TableName": "litter-first"}
 	require.OK(t, emulator.Create(t, endpoint, "litter-first", failing, names))
 	came := false
-	local.Until(t, "the deploy that fails is taken back", func() bool {
+	local.Until(t, "the failed deploy is rolled back", func() bool {
 		b, d := there("litter-first", "litter-first")
 		came = came || d
 		return came && !b
 	})
 	if _, d := there("litter-first", "litter-first"); !d {
-		t.Error("a table that is protected is gone: infra/data.yaml and docs/operate.md say otherwise")
+		t.Error("CloudFormation deleted the protected table, unlike docs/operate.md says")
 	}
 
 	names = map[string]string{"BucketName": "litter-second", "TableName": "litter-second"}
 	emulator.Deploy(t, endpoint, "litter-second", filepath.Join(root, "infra", "data.yaml"), names)
 	emulator.Destroy(t, endpoint, "litter-second")
 	if b, d := there("litter-second", "litter-second"); !b || !d {
-		t.Errorf("after the stack was deleted there is the bucket: %v, the table: %v", b, d)
+		t.Errorf("after the stack is deleted: bucket exists %v, table exists %v, want both", b, d)
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// TestModes deploys the template again in modes that TestDeployedStack does not cover, as far as
-// the emulator has them. Each mode takes half a minute, so `make lanes` runs it and `make test`
-// does not.
+// TestModes deploys the template in further modes, as far as the emulator supports them. Each mode
+// takes half a minute, so only `make lanes` runs this test.
 func TestModes(t *testing.T) {
 	if os.Getenv("PORTCULLIS_LANES") == "" {
 		t.Skip("make lanes runs this: PORTCULLIS_LANES is not set")
@@ -30,7 +29,7 @@ func TestModes(t *testing.T) {
 			s := newStack(t)
 			s.deploy("AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false " + mode.parameters)
 			if !strings.Contains(s.outputs["McpUrl"], mode.url) {
-				t.Errorf("clients go to %s, want %s", s.outputs["McpUrl"], mode.url)
+				t.Errorf("output McpUrl = %s, want %s", s.outputs["McpUrl"], mode.url)
 			}
 			tool := upstreamtest.Tool("read_mail", "Read the mails.", `{"readOnlyHint":true}`)
 			server := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{tool}})
@@ -43,7 +42,7 @@ func TestModes(t *testing.T) {
 			}
 			s.URL = strings.TrimSuffix(s.outputs["McpUrl"], "/mcp")
 			if a := s.Do(http.MethodGet, "/healthz", "", nil); a.Status != http.StatusOK || !strings.Contains(a.Body, `"ok"`) {
-				t.Errorf("the health is %d %s", a.Status, a.Body)
+				t.Errorf("health: %d %s", a.Status, a.Body)
 			}
 		})
 	}

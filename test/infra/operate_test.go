@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Each alarm says what happened and what to do, and has a row of docs/operate.md; no row is of an alarm
-// that is gone.
+// The description of each alarm says what happened and what to do. Each alarm has a row in
+// docs/operate.md, and each row has an alarm.
 func TestAlarmsAreOnThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "operate.md"))
 	require.OK(t, err)
@@ -36,16 +36,16 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 			names = append(names, name)
 			text, _ := x.Resources[name].Properties["AlarmDescription"].(string)
 			if strings.Count(text, ". ") == 0 && !strings.Contains(text, "; ") {
-				t.Errorf("%s: %s says %q, and not what to do", path, name, text)
+				t.Errorf("%s: the description of %s does not say what to do: %q", path, name, text)
 			}
 			if !slices.Contains(rows, name) {
-				t.Errorf("docs/operate.md has no row of the alarm %s of %s", name, path)
+				t.Errorf("docs/operate.md has no row for the alarm %s of %s", name, path)
 			}
 		}
 	}
 	for _, row := range rows {
 		if !slices.Contains(names, row) {
-			t.Errorf("docs/operate.md has a row of %s, and there is no such alarm", row)
+			t.Errorf("docs/operate.md has a row for %s, but there is no such alarm", row)
 		}
 	}
 	if len(names) < 20 {
@@ -53,7 +53,7 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 	}
 }
 
-// The costs of alarms in docs/cost.md are right: each metric of an alarm is charged.
+// docs/cost.md has the right number of metrics of alarms. AWS charges for each metric of an alarm.
 func TestAlarmsCost(t *testing.T) {
 	for label, c := range map[string]map[string]string{
 		"metrics that the alarms of a stack use, by default": {"AuthMode": "token"},
@@ -77,7 +77,7 @@ func TestAlarmsCost(t *testing.T) {
 	}
 }
 
-// metricsOf counts the metrics that the alarms of a template look at.
+// metricsOf counts the metrics that the alarms of a template use.
 func metricsOf(d deployment, x template) (n int) {
 	for _, name := range x.of("AWS::CloudWatch::Alarm") {
 		if !d.has(name) {

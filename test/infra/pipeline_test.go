@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The pipeline goes from staging to prod, each in its environment, by steps that can be run here.
+// The pipeline deploys to staging and then to prod, each in its environment, with make targets.
 func TestPipeline(t *testing.T) {
 	python := filepath.Join(filepath.Dir(sam(t)), "python")
 	const print = "import json, sys, yaml; json.dump(yaml.safe_load(open('.github/workflows/deploy.yml')), sys.stdout, default=str)"
@@ -33,7 +33,7 @@ func TestPipeline(t *testing.T) {
 		var run []string
 		for _, s := range j.Steps {
 			if s.Uses != "" && !regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`).MatchString(s.Uses) {
-				t.Errorf("%s uses %s, which is no commit", name, s.Uses)
+				t.Errorf("%s uses %s, which is not a commit", name, s.Uses)
 			}
 			if s.Run != "" {
 				run = append(run, s.Run)
@@ -52,7 +52,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// The smoke test passes where a gateway answers, and nowhere else.
+// The smoke test passes only if a gateway answers.
 func TestSmoke(t *testing.T) {
 	const well = `{"status":"steady"}`
 	for _, c := range []struct {
@@ -90,24 +90,25 @@ func TestSmoke(t *testing.T) {
 				ended = err.Error()
 			}
 			if ended != c.ended || !strings.Contains(string(out), c.want) {
-				t.Errorf("it ends with %q, want %q:\n%s", ended, c.ended, out)
+				t.Errorf("the smoke test ends with %q, want %q:\n%s", ended, c.ended, out)
 			}
 		})
 	}
 }
 
-// Only the workflow of the repository's environment may be the role that deploys, which may hand over to
-// one role alone; that one has the services of all resources, and names no resource but the stack's.
+// Only the workflow of the repository's environment may assume the deploy role. The deploy role may
+// pass only one role, to CloudFormation. That role covers the services of all resources of the
+// stack, and may change only IAM roles of the stack.
 func TestRolesOfThePipeline(t *testing.T) {
 	x := nested(t, "infra/github-oidc.yaml")
 	document := x.Resources["DeployRole"].Properties["AssumeRolePolicyDocument"].(map[string]any)
 	trust := document["Statement"].([]any)
 	if len(trust) != 1 {
-		t.Fatalf("the trust is %v", trust)
+		t.Fatalf("trust policy of the deploy role: %v", trust)
 	}
 	const want = `{"StringEquals":{"token.actions.githubusercontent.com:aud":"sts.amazonaws.com","token.actions.githubusercontent.com:sub":{"Fn::Sub":"repo:${Repository}:environment:${Environment}"}}}`
 	if got := text(trust[0].(map[string]any)["Condition"]); got != want {
-		t.Errorf("the role is for %s", got)
+		t.Errorf("condition of the deploy role: %s", got)
 	}
 	for _, s := range statements(x.Resources["DeployRole"]) {
 		if strings.Contains(s.actions, "*") || s.resources == "*" && s.actions != "cloudformation:GetTemplateSummary" {
@@ -141,7 +142,7 @@ func TestRolesOfThePipeline(t *testing.T) {
 				prefix = strings.ToLower(service)
 			}
 			if prefix != "serverless" && !strings.Contains(allowed, ", "+prefix+":") {
-				t.Errorf("CloudFormation may make no %s (%s)", r.Type, name)
+				t.Errorf("CloudFormation may not create a %s (%s)", r.Type, name)
 			}
 		}
 	}

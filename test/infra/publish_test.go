@@ -16,9 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// TestParametersPublishVersions changes each parameter alone. A function that it reaches gets a version
-// of another name, without which the alias keeps the old one. A function that it does not reach keeps
-// its version: Lambda publishes none of a function that has not changed, and the deploy would fail.
+// TestParametersPublishVersions changes each parameter separately. If a parameter changes a
+// function, the function needs a version with another name, or its alias keeps the old version.
+// Other functions keep their version, because Lambda publishes no version of an unchanged function
+// and the deploy would fail.
 func TestParametersPublishVersions(t *testing.T) {
 	x := expand(t)
 	var lines []map[string]string
@@ -53,19 +54,19 @@ func TestParametersPublishVersions(t *testing.T) {
 				reached[c.parameter] = true
 			}
 			if published := versions[2*i][function] != versions[2*i+1][function]; published != changed {
-				t.Errorf("%s=%s changes %s: %v, and SAM publishes a version: %v", c.parameter, c.now.values[c.parameter], function, changed, published)
+				t.Errorf("%s=%s changes %s: %v, but SAM publishes a version: %v", c.parameter, c.now.values[c.parameter], function, changed, published)
 			}
 		}
 	}
 	for _, name := range []string{"AdminGroup", "Issuer", "MemorySize", "SyncMode", "Streaming", "VpcSubnetIds", "Approvers", "ExistingTable", "RestTransfer"} {
 		if !reached[name] {
-			t.Errorf("no function is changed by %s: the search is broken", name)
+			t.Errorf("%s changes no function: the search is broken", name)
 		}
 	}
 	t.Logf("%d changes, %d parameters that reach a function", len(changes), len(reached))
 }
 
-// reaching is deployed, with attributes that follow the parameters of nested stacks.
+// reaching is [template.deployed] with outputs of the data stack that depend on its parameters.
 func (x template) reaching(t *testing.T, values map[string]string) deployment {
 	d := x.deployed(t, values)
 	d.attributes["Data.Outputs.BucketName"] = "bucket " + d.values["ExistingBucket"]
@@ -87,8 +88,8 @@ func (x template) another(name, v string) string {
 	return strings.TrimPrefix(v+",another", ",")
 }
 
-// configured returns the configuration of a function that Lambda publishes, as text. The
-// concurrency of a function is no part of a version.
+// configured returns the part of a function's configuration that belongs to a version, as text.
+// Concurrency does not belong to a version.
 func (d deployment) configured(function string) map[string]string {
 	d.t.Helper()
 	out := d.environment(function)
@@ -136,7 +137,7 @@ func (d deployment) flat(v any) string {
 	return d.text(v)
 }
 
-// versionsOf returns the names of versions by function, as SAM's translator makes them of each set of values.
+// versionsOf returns SAM's names of versions by function, for each set of values.
 func versionsOf(t *testing.T, lines []map[string]string) (all []map[string]string) {
 	t.Helper()
 	var in strings.Builder
@@ -156,7 +157,7 @@ func versionsOf(t *testing.T, lines []map[string]string) (all []map[string]strin
 		all = append(all, names)
 	}
 	if len(all) != len(lines) {
-		t.Fatalf("%d sets of values have %d sets of versions", len(lines), len(all))
+		t.Fatalf("%d sets of values, but %d sets of versions", len(lines), len(all))
 	}
 	return all
 }

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// A deployment is the template with values for its parameters, as CloudFormation reads it.
+// A deployment is the template with values for its parameters.
 type deployment struct {
 	t *testing.T
 	template
 	values     map[string]string
-	attributes map[string]string // of resources, if the template uses them
+	attributes map[string]string // attributes of resources that the template uses
 }
 
-// deployed returns the template with values over the defaults of its parameters.
+// deployed returns the template with values that override the defaults of its parameters.
 func (x template) deployed(t *testing.T, values map[string]string) deployment {
 	t.Helper()
 	d := deployment{t, x, map[string]string{"AWS::NoValue": ""}, map[string]string{
@@ -29,19 +29,19 @@ func (x template) deployed(t *testing.T, values map[string]string) deployment {
 	}
 	for name, value := range values {
 		if _, known := x.Parameters[name]; !known {
-			t.Fatalf("there is no parameter %s", name)
+			t.Fatalf("no parameter %s", name)
 		}
 		d.values[name] = value
 	}
 	return d
 }
 
-// has reports whether the resource is made.
+// has reports whether the deployment contains the resource.
 func (d deployment) has(name string) bool {
 	d.t.Helper()
 	r, ok := d.Resources[name]
 	if !ok {
-		d.t.Fatalf("there is no resource %s", name)
+		d.t.Fatalf("no resource %s", name)
 	}
 	return r.Condition == "" || d.holds(map[string]any{"Condition": r.Condition})
 }
@@ -55,7 +55,7 @@ func (d deployment) holds(v any) bool {
 		case "Condition":
 			c, ok := d.Conditions[arg.(string)]
 			if !ok {
-				d.t.Fatalf("there is no condition %v", arg)
+				d.t.Fatalf("no condition %v", arg)
 			}
 			return d.holds(c)
 		case "Fn::Equals":
@@ -68,7 +68,7 @@ func (d deployment) holds(v any) bool {
 			return slices.ContainsFunc(parts, d.holds)
 		}
 	}
-	d.t.Fatalf("condition %v is not evaluated here", v)
+	d.t.Fatalf("unknown condition %v", v)
 	return false
 }
 
@@ -88,9 +88,9 @@ func (d deployment) text(v any) string {
 		parts, _ := arg.([]any)
 		switch name {
 		case "Ref":
-			return d.named(arg.(string), nil)
+			return d.lookup(arg.(string), nil)
 		case "Fn::GetAtt":
-			return d.named(text(map[string]any{name: arg}), nil)
+			return d.lookup(text(map[string]any{name: arg}), nil)
 		case "Fn::If":
 			if d.holds(map[string]any{"Condition": parts[0]}) {
 				return d.text(parts[1])
@@ -110,15 +110,15 @@ func (d deployment) text(v any) string {
 			if parts != nil {
 				arg, local = parts[0], parts[1].(map[string]any)
 			}
-			return hole.ReplaceAllStringFunc(arg.(string), func(h string) string { return d.named(h[2:len(h)-1], local) })
+			return hole.ReplaceAllStringFunc(arg.(string), func(h string) string { return d.lookup(h[2:len(h)-1], local) })
 		}
 	}
-	d.t.Fatalf("%v is not evaluated here", v)
+	d.t.Fatalf("unknown value %v", v)
 	return ""
 }
 
-// named returns the value of a name, which must be defined.
-func (d deployment) named(name string, local map[string]any) string {
+// lookup returns the value of a name. The test fails if the name is not defined.
+func (d deployment) lookup(name string, local map[string]any) string {
 	d.t.Helper()
 	if v, ok := local[name]; ok {
 		return d.text(v)
@@ -128,7 +128,7 @@ func (d deployment) named(name string, local map[string]any) string {
 	}
 	resource, _, _ := strings.Cut(name, ".")
 	if !strings.HasPrefix(name, "AWS::") && !d.has(resource) {
-		d.t.Errorf("%s is named, but not made", name)
+		d.t.Errorf("the template uses %s, which does not exist", name)
 	}
 	if v, ok := d.attributes[name]; ok {
 		return v
@@ -136,7 +136,7 @@ func (d deployment) named(name string, local map[string]any) string {
 	return name
 }
 
-// needs returns the resources that a value names, in all branches.
+// needs returns the resources that a value names, in all branches of its conditions.
 func (x template) needs(v any) map[string]bool {
 	out := map[string]bool{}
 	add := func(name string) {

@@ -72,22 +72,22 @@ func (x template) pathOf(t *testing.T, ref any) string {
 	}
 	r, ok := x.Resources[name]
 	if !ok {
-		t.Fatalf("there is no resource %s", name)
+		t.Fatalf("no resource %s", name)
 	}
 	return x.pathOf(t, r.Properties["ParentId"]) + "/" + r.Properties["PathPart"].(string)
 }
 
-// A REST API is served as it was when its deployment was made. So the name of a deployment must
-// change with its content, and each deployment depends on every route.
+// API Gateway serves a REST API in the state at its deployment. Therefore the name of a deployment
+// must change with the API, and each deployment must depend on every method.
 func TestDeploymentsOfRestApi(t *testing.T) {
 	x := nested(t, restTemplate)
-	held := map[string]any{}
+	content := map[string]any{}
 	for name, r := range x.Resources {
 		if r.Type == "AWS::ApiGateway::RestApi" || r.Type == "AWS::ApiGateway::Resource" || r.Type == "AWS::ApiGateway::Method" {
-			held[name] = []any{r.Type, r.Properties}
+			content[name] = []any{r.Type, r.Properties}
 		}
 	}
-	raw, err := json.Marshal(held) // members in order
+	raw, err := json.Marshal(content) // with sorted members
 	require.OK(t, err)
 	sum := sha256.Sum256(raw)
 	digits := hex.EncodeToString(sum[:])[:6]
@@ -98,11 +98,11 @@ func TestDeploymentsOfRestApi(t *testing.T) {
 			t.Errorf("the API or a route of %s changed: name the deployment %s %s, there and in Stage", restTemplate, name, want)
 		}
 		if methods := x.of("AWS::ApiGateway::Method"); !slices.Equal(slices.Sorted(slices.Values(texts(r.DependsOn))), methods) {
-			t.Errorf("%s waits for %v, want %v", name, r.DependsOn, methods)
+			t.Errorf("%s depends on %v, want %v", name, r.DependsOn, methods)
 		}
 	}
 	if len(deployments) != 4 {
-		t.Errorf("deployments are %v, want one for each transfer and authorization", deployments)
+		t.Errorf("deployments %v, want one for each transfer and authorization", deployments)
 	}
 }
 

@@ -6,21 +6,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/roletest"
 )
 
-// on is a request of a resource that is no item.
+// on returns a request for a resource that is not an item.
 func on(action, resource string) roletest.Request {
 	return roletest.Request{Action: action, Resource: resource}
 }
 
-// decrypt is a use of the stack's key by way of a service; "" is one by the code itself.
+// decrypt returns a request for the stack's key through a service. If service is "", the code
+// itself uses the key.
 func decrypt(action, service string) roletest.Request {
 	return roletest.Request{Action: action, Resource: "KmsKeyArn", Via: service}
 }
 
-// TestRolesOfKeyAndNetwork tries what the roles may do with a key of the operator's and in a VPC.
+// TestRolesOfKeyAndNetwork checks the rights of the roles to the operator's key, and in a VPC.
 func TestRolesOfKeyAndNetwork(t *testing.T) {
 	roles := roletest.Load(t)
 	for _, function := range []string{"mcp", "sync", "admin", "plan", "work", "assemble"} {
-		writes := function != "mcp" && function != "admin" // objects, and what it could not do to a queue
+		writes := function != "mcp" && function != "admin" // objects, and failed events
 		for _, test := range []try{
 			{"reads an object", decrypt("kms:Decrypt", "s3"), true},
 			{"reads an item", decrypt("kms:Decrypt", "dynamodb"), true},
@@ -28,15 +29,15 @@ func TestRolesOfKeyAndNetwork(t *testing.T) {
 			{"reads a parameter", decrypt("kms:Decrypt", "ssm"), true},
 			{"has its settings", decrypt("kms:Decrypt", "lambda"), true},
 			{"writes an object", decrypt("kms:GenerateDataKey", "s3"), writes},
-			{"gives an event up", decrypt("kms:GenerateDataKey", "sqs"), writes},
+			{"sends a failed event to a queue", decrypt("kms:GenerateDataKey", "sqs"), writes},
 			{"decrypts by itself", decrypt("kms:Decrypt", ""), false},
-			{"decrypts what another service has", decrypt("kms:Decrypt", "rds"), false},
+			{"decrypts data of another service", decrypt("kms:Decrypt", "rds"), false},
 			{"lends the key", decrypt("kms:CreateGrant", "s3"), false},
 			{"uses another key", roletest.Request{Action: "kms:Decrypt", Resource: "TokenKey", Via: "s3"}, false},
-			{"gets an interface", roletest.Request{Action: "ec2:CreateNetworkInterface", Resource: "*", ByLambda: true}, true},
-			{"makes one by itself", on("ec2:CreateNetworkInterface", "*"), false},
-			{"takes away those of others", on("ec2:DeleteNetworkInterface", "*"), false},
-			{"looks around", on("ec2:DescribeNetworkInterfaces", "*"), false},
+			{"gets a network interface", roletest.Request{Action: "ec2:CreateNetworkInterface", Resource: "*", ByLambda: true}, true},
+			{"creates a network interface itself", on("ec2:CreateNetworkInterface", "*"), false},
+			{"deletes network interfaces of others", on("ec2:DeleteNetworkInterface", "*"), false},
+			{"lists network interfaces", on("ec2:DescribeNetworkInterfaces", "*"), false},
 		} {
 			if got := roles[function].Allows(test.request); got != test.allowed {
 				t.Errorf("%s %s: allowed %v, want %v", function, test.name, got, test.allowed)
@@ -45,15 +46,16 @@ func TestRolesOfKeyAndNetwork(t *testing.T) {
 	}
 }
 
-// A try is what a function does, and whether its role lets it.
+// A try is a request of a function, and whether the function's role must allow it.
 type try struct {
 	name    string
 	request roletest.Request
 	allowed bool
 }
 
-// TestRolesKeepToTheirAccount checks that a role cannot read a bucket that somebody else created
-// again under the name of the stack's bucket: it could hold another policy.
+// TestRolesKeepToTheirAccount checks that a role cannot read a bucket in another account. Somebody
+// could create a bucket with the name of the stack's deleted bucket, and store another policy in
+// it.
 func TestRolesKeepToTheirAccount(t *testing.T) {
 	roles := roletest.Load(t)
 	for _, function := range []string{"mcp", "sync", "admin", "plan", "work", "assemble"} {
@@ -68,9 +70,9 @@ func TestRolesKeepToTheirAccount(t *testing.T) {
 	}
 }
 
-// TestRolesKeepToTheirPart writes and reads where a function must not, except the table, which
-// TestAccessToTheTable covers. The tests of the functions check that each role has the rights it
-// needs.
+// TestRolesKeepToTheirPart checks requests that a role must refuse, except those for the table,
+// which TestAccessToTheTable checks. The tests of the functions check that each role has the rights
+// that it needs.
 func TestRolesKeepToTheirPart(t *testing.T) {
 	roles := roletest.Load(t)
 	for function, tries := range map[string][]try{

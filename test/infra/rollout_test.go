@@ -10,22 +10,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Agents get a new version by CodeDeploy, which asks the hook first and looks at both alarms; and
-// nothing of it is there where it is off.
+// CodeDeploy moves agents to a new version. It runs the hook first and checks both alarms. With
+// RollOut=none the template contains nothing of CodeDeploy.
 func TestRollOut(t *testing.T) {
 	values := expand(t).Parameters["RollOut"].AllowedValues
 	if len(values) < 4 {
-		t.Fatalf("RollOut may be %v", values)
+		t.Fatalf("allowed values of RollOut: %v", values)
 	}
 	for _, value := range []string{"none", "AllAtOnce", "Canary10Percent5Minutes"} {
 		if !slices.Contains(values, any(value)) {
-			t.Errorf("RollOut may not be %s, but %v", value, values)
+			t.Errorf("%s is not an allowed value of RollOut: %v", value, values)
 		}
 		x := expand(t, "RollOut="+value)
 		shifts := value != "none"
 		for name, r := range x.Resources {
 			if strings.HasPrefix(r.Type, "AWS::CodeDeploy::") && !shifts {
-				t.Errorf("with RollOut=none there is %s", name)
+				t.Errorf("%s exists with RollOut=none", name)
 			}
 		}
 		alias := x.Resources["McpFunctionAliaslive"]
@@ -37,11 +37,11 @@ func TestRollOut(t *testing.T) {
 		}
 		update := alias.UpdatePolicy["CodeDeployLambdaAliasUpdate"].(map[string]any)
 		if got := text(update["BeforeAllowTrafficHook"]); got != "HookFunction" {
-			t.Errorf("%s: before traffic %q is asked", value, got)
+			t.Errorf("%s: hook before traffic is %q", value, got)
 		}
 		group := x.Resources[text(update["DeploymentGroupName"])].Properties
 		if got := fmt.Sprint(group["DeploymentConfigName"]); !strings.Contains(got, value) {
-			t.Errorf("%s: the group is told %s", value, got)
+			t.Errorf("%s: configuration of the deployment group is %s", value, got)
 		}
 		if got := text(group["AlarmConfiguration"]); !strings.Contains(got, "RollOutErrors") || !strings.Contains(got, "RollOutSlow") || !strings.Contains(got, `"Enabled":true`) {
 			t.Errorf("%s: the alarms are %s", value, got)
@@ -52,8 +52,8 @@ func TestRollOut(t *testing.T) {
 	}
 }
 
-// A call may last as long as the front permits, so a long call must not roll back a good version.
-// The limit for slow requests is a third of the function's time, as in the permanent alarm.
+// A call may last as long as the front allows, so a long call must not roll back a good version.
+// The limit for slow requests is a third of the function's timeout, as in the permanent alarm Slow.
 func TestSlowFollowsTheFront(t *testing.T) {
 	x := expand(t)
 	const domain = "gate.example.com"
@@ -69,16 +69,17 @@ func TestSlowFollowsTheFront(t *testing.T) {
 		timeout, err := strconv.Atoi(d.text(d.Resources["McpFunction"].Properties["Timeout"]))
 		require.OK(t, err)
 		if third := timeout / 3 * 1000; limit < third || limit > third+1000 {
-			t.Errorf("%s: a request may take %d s, and a version is taken back when some take %d ms", front, timeout, limit)
+			t.Errorf("%s: a request may take %d s, but requests of %d ms roll back a version", front, timeout, limit)
 		}
 		if standing := d.text(d.Resources["Observability"].Properties["Parameters"].(map[string]any)["LatencyLimit"]); standing != strconv.Itoa(limit) {
-			t.Errorf("%s: a roll-out ends at %d ms, and the alarm Slow comes at %s ms", front, limit, standing)
+			t.Errorf("%s: limit of the roll-out is %d ms, but the limit of the alarm Slow is %s ms", front, limit, standing)
 		}
 	}
 }
 
-// The functions that write the catalog and decide are deployed after the function that agents call:
-// a version that is rolled back has written nothing that the previous version cannot read.
+// The functions that write the catalog and store decisions are deployed after the function that
+// agents call. If the new version is rolled back, nothing has been written that the old version
+// cannot read.
 func TestOthersFollowTheRollOut(t *testing.T) {
 	x := expand(t)
 	for _, function := range []string{"SyncFunction", "WorkFunction", "AssembleFunction", "AdminFunction"} {
@@ -89,7 +90,7 @@ func TestOthersFollowTheRollOut(t *testing.T) {
 			}
 		}
 		if !x.needs(x.Resources[version].Properties)["McpFunctionAliaslive"] {
-			t.Errorf("%s gets a version (%q) before agents have theirs", function, version)
+			t.Errorf("%s gets its version (%q) before the mcp function", function, version)
 		}
 		if alias := x.Resources[function+"Aliaslive"]; !x.needs(alias.Properties)[version] {
 			t.Errorf("the alias of %s has %v, not %s", function, alias.Properties, version)
@@ -97,8 +98,7 @@ func TestOthersFollowTheRollOut(t *testing.T) {
 	}
 }
 
-// Each caller of a function names its alias: only the hook calls the version that nobody has
-// checked yet.
+// Each caller of a function names the alias. Only the hook calls a version that is not checked yet.
 func TestCallersNameTheAlias(t *testing.T) {
 	x := expand(t)
 	var callers []any
@@ -108,7 +108,7 @@ func TestCallersNameTheAlias(t *testing.T) {
 			callers = append(callers, p["Targets"], p["TargetFunctionArn"], p["IntegrationUri"])
 			for function := range x.needs([]any{p["Targets"], p["TargetFunctionArn"], p["IntegrationUri"], p["FunctionName"]}) {
 				if x.Resources[function].Type == "AWS::Lambda::Function" && text(p["Qualifier"]) != "live" && !atEdge(name) {
-					t.Errorf("%s names %s and no alias", name, function)
+					t.Errorf("%s names %s without its alias", name, function)
 				}
 			}
 		}

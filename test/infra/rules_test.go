@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A rule refuses values of parameters before anything is made.
+// A rule refuses values of parameters before CloudFormation creates any resource.
 type rule struct {
 	RuleCondition any
 	Assertions    []struct {
@@ -25,7 +25,8 @@ type rule struct {
 	}
 }
 
-// refusals returns what CloudFormation says of the values, in the order of the rules' names.
+// refusals returns the messages of the rules that refuse the values, in the order of the rules'
+// names.
 func (d deployment) refusals() []string {
 	d.t.Helper()
 	var said []string
@@ -51,7 +52,7 @@ func (d deployment) environment(function string) map[string]string {
 	return env
 }
 
-// functions returns the functions of the gateway that are made.
+// functions returns the functions of the gateway that the deployment contains.
 func (d deployment) functions() []string {
 	d.t.Helper()
 	return slices.DeleteFunc([]string{"McpFunction", "SyncFunction", "WorkFunction", "AssembleFunction", "AdminFunction"}, func(name string) bool { return !d.has(name) })
@@ -62,16 +63,16 @@ const (
 	key         = "arn:aws:kms:us-east-1:123456789012:key/0f1c0f3e-2d2b-4c58-9a52-0c1f4f7f2a11"
 )
 
-// A combination is values of parameters, and what a rule says of them.
+// A combination contains values of parameters, and the refusal of a rule.
 type combination struct {
 	name   string
 	values map[string]string
-	want   string // in the refusal; "": there is none
+	want   string // part of the refusal; "": the rules accept the values
 }
 
 func combinations() []combination {
 	const issuer = "https://id.example.com"
-	with := func(pairs ...string) map[string]string { // beside tokens
+	with := func(pairs ...string) map[string]string { // adds values to AuthMode=token
 		values := map[string]string{"AuthMode": "token"}
 		for pair := range slices.Chunk(pairs, 2) {
 			values[pair[0]] = pair[1]
@@ -133,7 +134,7 @@ func combinations() []combination {
 		{"subnets without groups", with("VpcSubnetIds", "subnet-0a"), "need both"},
 		{"groups without subnets", with("VpcSecurityGroupIds", "sg-0a"), "need both"},
 		{"a sync that is spread over functions", with("SyncMode", "fanout", "WorkConcurrency", "50", "WorkMemorySize", "1024"), ""},
-		{"that with a key, a network, files and roles", with("SyncMode", "fanout", "KmsKeyArn", key, "VpcSubnetIds", "subnet-0a", "VpcSecurityGroupIds", "sg-0a", "Audit", "true", "TraceEndpoint", "https://collector.example.com", "TraceHeaders", "ssm:/portcullis/traces"), ""},
+		{"such a sync with a key, a network, files and roles", with("SyncMode", "fanout", "KmsKeyArn", key, "VpcSubnetIds", "subnet-0a", "VpcSecurityGroupIds", "sg-0a", "Audit", "true", "TraceEndpoint", "https://collector.example.com", "TraceHeaders", "ssm:/portcullis/traces"), ""},
 		{"workers of no such sync", with("WorkConcurrency", "50"), "SyncMode=single has none"},
 		{"workers that find no environment", with("SyncMode", "fanout", "ReserveConcurrency", "false"), "none to reserve"},
 		{"a schedule of rounds", with("SyncMode", "fanout", "SyncSchedule", "rate(1 hour)"), "Leave SyncSchedule at"},
@@ -141,8 +142,8 @@ func combinations() []combination {
 	}
 }
 
-// TestRules compares the rules with the functions: every function accepts what no rule refuses. For
-// what a rule refuses, its text is the expected one.
+// TestRules compares the rules with the functions. If no rule refuses the values, every function
+// accepts them. If a rule refuses the values, its message is the expected one.
 func TestRules(t *testing.T) {
 	x := expand(t)
 	for _, c := range combinations() {
@@ -159,7 +160,7 @@ func TestRules(t *testing.T) {
 					t.Errorf("%s does not start: %v", function, err)
 				}
 				if starts := function == "McpFunction" || function == "AdminFunction"; (settings.SyncFunction == "SyncFunction:live") != starts {
-					t.Errorf("%s starts %q to sync", function, settings.SyncFunction)
+					t.Errorf("%s has the sync function %q", function, settings.SyncFunction)
 				}
 				if reads := function == "AdminFunction"; (settings.UsageLogs != "") != reads || (settings.AuditStore != "") != (reads && c.values["Audit"] == "true") {
 					t.Errorf("%s has usage in %q and audit lines in %q", function, settings.UsageLogs, settings.AuditStore)
@@ -169,8 +170,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesOfCloudFormation makes the emulator evaluate the rules, with one resource instead of
-// all.
+// TestRulesOfCloudFormation makes the emulator evaluate the rules, with a single resource in the
+// template.
 func TestRulesOfCloudFormation(t *testing.T) {
 	endpoint, x := emulator.Start(t), expand(t)
 	parameters := map[string]any{}
@@ -189,8 +190,8 @@ func TestRulesOfCloudFormation(t *testing.T) {
 	}
 }
 
-// The secret of the client is named and never given, and what the pattern takes is what the
-// function can look up.
+// AdminClientSecret accepts only a reference to a secret, never a secret. The function can resolve
+// each reference that the pattern accepts.
 func TestClientSecretIsAReference(t *testing.T) {
 	pattern := regexp.MustCompile(expand(t).Parameters["AdminClientSecret"].AllowedPattern)
 	for text, want := range map[string]bool{
@@ -199,15 +200,16 @@ func TestClientSecretIsAReference(t *testing.T) {
 		"secretsmanager:portcullis/*": false, "ssm:/portcullis/con?ole": false, "secretsmanager:arn:aws:secretsmanager:eu-central-1:1:secret:x": false,
 	} {
 		if got := pattern.MatchString(text); got != want {
-			t.Errorf("%q is taken: %v", text, got)
+			t.Errorf("the pattern accepts %q: %v", text, got)
 		}
 		if ref, ok := secret.Reference(text); want && text != "" && (!ok || secret.Check(ref) != nil) {
-			t.Errorf("%q is taken and is no reference", text)
+			t.Errorf("the pattern accepts %q, which is not a reference", text)
 		}
 	}
 }
 
-// A topic is named in full: a pattern of one would let the sync function write to topics of others.
+// NotifyTopics accepts only full ARNs. With a wildcard, the sync function could publish to topics
+// of others.
 func TestTopicsAreNamed(t *testing.T) {
 	pattern := regexp.MustCompile(expand(t).Parameters["NotifyTopics"].AllowedPattern)
 	for arn, want := range map[string]bool{
@@ -217,33 +219,33 @@ func TestTopicsAreNamed(t *testing.T) {
 		"arn:aws:sqs:eu-central-1:123456789012:gate": false,
 	} {
 		if got := pattern.MatchString(arn); got != want {
-			t.Errorf("%q is taken: %v", arn, got)
+			t.Errorf("the pattern accepts %q: %v", arn, got)
 		}
 	}
 }
 
-// Only the admin function knows how people sign in.
+// Only the admin function has the settings for the sign-in of people.
 func TestSettingsOfPeople(t *testing.T) {
 	d := expand(t).deployed(t, map[string]string{"AuthMode": "token", "Issuer": "https://id.example.com", "AdminClientId": "console", "Operators": "ops"})
 	if got := d.environment("AdminFunction")["PORTCULLIS_AUDIT_STORE"]; got != "" {
-		t.Errorf("without files the admin function is told that they are at %q", got)
+		t.Errorf("the admin function has the audit store %q without Audit=true", got)
 	}
 	if got := d.environment("McpFunction")["PORTCULLIS_SIGN_IN"]; got != "issuer" {
-		t.Errorf("approvers sign in, and the function that agents call is told %q", got)
+		t.Errorf("with approvers the mcp function has %q", got)
 	}
 	viewers := expand(t).deployed(t, map[string]string{"AuthMode": "token", "Issuer": "https://id.example.com", "AdminClientId": "console", "Viewers": "staff"})
 	if got := viewers.environment("McpFunction")["PORTCULLIS_SIGN_IN"]; got != "" {
-		t.Errorf("viewers alone sign in, and the function that agents call is told %q", got)
+		t.Errorf("with only viewers the mcp function has %q", got)
 	}
 	d = expand(t).deployed(t, map[string]string{"AuthMode": "token", "Issuer": "https://id.example.com", "AdminClientId": "console", "Operators": "ops", "Audit": "true"})
 	names := []string{"AUDIT_STORE", "ISSUER", "ADMIN_CLIENT_ID", "ADMIN_CLIENT_SECRET", "VIEWERS", "APPROVERS", "OPERATORS", "USAGE_LOGS"}
 	for _, name := range names {
 		if _, ok := d.environment("AdminFunction")["PORTCULLIS_"+name]; !ok {
-			t.Errorf("the admin function is not told %s", name)
+			t.Errorf("the admin function does not have %s", name)
 		}
 		for _, other := range []string{"McpFunction", "SyncFunction"} {
 			if v := d.environment(other)["PORTCULLIS_"+name]; v != "" {
-				t.Errorf("%s is told %s = %q", other, name, v)
+				t.Errorf("%s has %s = %q", other, name, v)
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An environment is what samconfig.toml has of one.
+// An environment contains the settings of one environment in samconfig.toml.
 type environment struct {
 	Build struct {
 		Parameters struct {
@@ -47,8 +47,8 @@ func environments(t *testing.T) map[string]environment {
 	return config
 }
 
-// The three stacks of samconfig.toml can be deployed, and their settings have the names that the
-// Makefile reads.
+// The template accepts the parameters of the three stacks of samconfig.toml, and the Makefile finds
+// their settings.
 func TestStacksOfSamconfig(t *testing.T) {
 	x, config := expand(t), environments(t)
 	for _, name := range []string{"dev", "staging", "prod"} {
@@ -57,7 +57,7 @@ func TestStacksOfSamconfig(t *testing.T) {
 			t.Errorf("%s is %+v", name, e)
 		}
 		if d := x.deployed(t, e.values()); d.refusals() != nil || d.unfit() != nil {
-			t.Errorf("%s is refused: %v, %v", name, d.refusals(), d.unfit())
+			t.Errorf("the template refuses %s: %v, %v", name, d.refusals(), d.unfit())
 		}
 		if out := command(t, []string{"MAKEFLAGS="}, "make", "-n", "outputs", "CONFIG="+name); !strings.Contains(out, "--stack-name "+e.Deploy.Parameters.Stack+" ") {
 			t.Errorf("make outputs CONFIG=%s reads %s", name, out)

@@ -17,11 +17,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// ofStack is the dimension of a metric of the program, as the templates write it.
+// ofStack matches the dimension of the program's metrics in the templates.
 var ofStack = regexp.MustCompile(`\{"Name":"Stack","Value":\{"Ref":"(Stack|AWS::StackName)"\}\}`)
 
-// Each alarm looks at metrics of one stack: of the program by the dimension Stack, of AWS by
-// something that is named in the stack alone.
+// Each alarm uses metrics of one stack. A metric of the program has the dimension Stack, and a
+// metric of AWS has the name of a resource of the stack.
 func TestAlarmsAreOfOneStack(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "infra", "*.yaml"))
 	require.OK(t, err)
@@ -47,15 +47,15 @@ func TestAlarmsAreOfOneStack(t *testing.T) {
 				if m["Namespace"] == observe.Namespace {
 					ours++
 					if !ofStack.Match(dimensions) {
-						t.Errorf("%s: %s looks at %s of all stacks: %s", path, name, m["MetricName"], dimensions)
+						t.Errorf("%s: %s uses %s of all stacks: %s", path, name, m["MetricName"], dimensions)
 					}
 				} else if !strings.Contains(string(dimensions), `"Ref"`) && !strings.Contains(string(dimensions), `"Fn::GetAtt"`) {
-					t.Errorf("%s: %s looks at %s of the whole account: %s", path, name, m["MetricName"], dimensions)
+					t.Errorf("%s: %s uses %s of the whole account: %s", path, name, m["MetricName"], dimensions)
 				}
 			}
 		}
 		if filters := x.of("AWS::Logs::MetricFilter"); len(filters) > 0 {
-			t.Errorf("%s: the metrics of %v have no dimension Stack, which lines of the log hold", path, filters)
+			t.Errorf("%s: the metrics of %v have no dimension Stack; use metrics in log lines", path, filters)
 		}
 	}
 	if ours < 10 {
@@ -63,7 +63,7 @@ func TestAlarmsAreOfOneStack(t *testing.T) {
 	}
 }
 
-// The dashboard and the saved queries are of one stack, and the functions learn which.
+// The dashboard and the saved queries show one stack, and each function gets the name of its stack.
 func TestPagesAreOfOneStack(t *testing.T) {
 	x := nested(t, "infra/observability.yaml")
 	body, err := json.Marshal(x.Resources["Dashboard"].Properties["DashboardBody"])
@@ -75,24 +75,24 @@ func TestPagesAreOfOneStack(t *testing.T) {
 	} {
 		n, m := len(regexp.MustCompile(all).FindAllString(text, -1)), len(regexp.MustCompile(one).FindAllString(text, -1))
 		if n == 0 || n != m {
-			t.Errorf("the dashboard has %d of %s, %d of one stack", n, all, m)
+			t.Errorf("the dashboard has %d of %s, but only %d with the stack", n, all, m)
 		}
 	}
 	for _, name := range x.of("AWS::Logs::QueryDefinition") {
 		p := x.Resources[name].Properties
 		if named, _ := p["Name"].(map[string]any)["Fn::Sub"].(string); !strings.HasPrefix(named, "${Stack}/") {
-			t.Errorf("the query %s is named %v in each stack", name, p["Name"])
+			t.Errorf("the query %s has the same name %v in each stack", name, p["Name"])
 		}
 	}
 	d := expand(t).deployed(t, nil)
 	d.values["AWS::StackName"] = "blue"
 	if got := d.text(d.Resources["Observability"].Properties["Parameters"].(map[string]any)["Stack"]); got != "blue" {
-		t.Errorf("the alarms are of the stack %q", got)
+		t.Errorf("the alarms have the stack %q", got)
 	}
 	for _, name := range d.of("AWS::Lambda::Function") {
 		variables := d.Resources[name].Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
 		if got := d.text(variables["PORTCULLIS_STACK"]); got != "blue" {
-			t.Errorf("%s counts for the stack %q", name, got)
+			t.Errorf("%s has the stack %q", name, got)
 		}
 	}
 }
@@ -129,14 +129,15 @@ func TestTwoStacks(t *testing.T) {
 		}
 	}
 	if len(breached["blue"]) != 4 {
-		t.Errorf("of the stack that fails these are breached: %v, want CatalogOld, ConfigStale, NoticesGivenUp and SyncFailed", breached["blue"])
+		t.Errorf("breached alarms of the failing stack: %v, want CatalogOld, ConfigStale, NoticesGivenUp and SyncFailed", breached["blue"])
 	}
 	if len(breached["green"]) > 0 {
-		t.Errorf("what another stack counts breaches %v", breached["green"])
+		t.Errorf("metrics of another stack breach %v", breached["green"])
 	}
 }
 
-// count has CloudWatch take the metrics of a log line, as it does of lines in the embedded format.
+// count sends the metrics of a log line to CloudWatch, which reads the embedded metric format only
+// from its own logs.
 func count(t *testing.T, endpoint string, counted []slog.Attr) {
 	t.Helper()
 	var out strings.Builder
@@ -163,7 +164,7 @@ func count(t *testing.T, endpoint string, counted []slog.Attr) {
 	}
 }
 
-// An alarm is one that CloudWatch has.
+// An alarm is CloudWatch's description of an alarm.
 type alarm struct {
 	AlarmName, Namespace, MetricName, Statistic, ComparisonOperator string
 
@@ -171,7 +172,7 @@ type alarm struct {
 	Threshold  float64
 }
 
-// breached reports whether the metric of an alarm is beyond its threshold, over the last hours.
+// breached reports whether the metric of an alarm exceeded its threshold in the last hours.
 func (a alarm) breached(t *testing.T, endpoint string) bool {
 	t.Helper()
 	now := time.Now().Unix()
@@ -192,7 +193,7 @@ func (a alarm) breached(t *testing.T, endpoint string) bool {
 	return false
 }
 
-// watch makes a call of CloudWatch in JSON: the CBOR of the SDK and of the emulator differ.
+// watch calls CloudWatch with JSON, because the SDK and the emulator encode CBOR differently.
 func watch(t *testing.T, endpoint, action string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)

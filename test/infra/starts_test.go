@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// unfit returns the parameters whose value CloudFormation does not take at all.
+// unfit returns the parameters whose value breaks a pattern, a list or a limit of the template.
 func (d deployment) unfit() (names []string) {
 	d.t.Helper()
 	for name, p := range d.Parameters {
@@ -38,8 +38,9 @@ func (d deployment) unfit() (names []string) {
 	return names
 }
 
-// A refusal is one way in which a function does not start: what it says (the beginning of the text in the
-// source), and values of parameters that bring it about, or why no values can be refused for it.
+// A refusal is one reason for which a function does not start. text is the start of the error in
+// the source. values are parameters that cause the error; without them, reason says why no
+// parameters do.
 type refusal struct {
 	text   string
 	values map[string]string
@@ -47,9 +48,9 @@ type refusal struct {
 }
 
 const (
-	made    = "the stack sets it, from what it makes"
-	program = "of a gateway on one's own machine: the template sets no such variable"
-	twice   = "no rule and no pattern can hold a list against another"
+	made    = "the stack sets the variable from its own resources"
+	program = "only for a local gateway: the template does not set the variable"
+	twice   = "rules and patterns cannot compare two lists"
 )
 
 func refusals() []refusal {
@@ -112,9 +113,8 @@ func refusals() []refusal {
 	}
 }
 
-// TestStarts compares the checks at the functions' start with the template. A rule refuses each
-// fault that parameters can cause before anything is made. For each other fault, the test says why
-// not.
+// TestStarts compares the checks at the functions' start with the template. If parameters can cause
+// a fault, a rule or a pattern must refuse them. For each other fault, refusals gives the reason.
 func TestStarts(t *testing.T) {
 	x := expand(t)
 	sites := faults(t)
@@ -124,14 +124,14 @@ func TestStarts(t *testing.T) {
 			known = known || strings.HasPrefix(site, r.text)
 		}
 		if !known {
-			t.Errorf("no function says %q: the row is of the past", r.text)
+			t.Errorf("no function has the error %q: remove the row", r.text)
 		}
 		if r.values == nil {
 			continue
 		}
 		d := x.deployed(t, r.values)
 		if said := d.refusals(); said == nil && d.unfit() == nil {
-			t.Errorf("%q: the template takes %v", r.text, r.values)
+			t.Errorf("%q: the template accepts %v", r.text, r.values)
 		}
 		pattern := regexp.MustCompile(regexp.MustCompile(`%\w`).ReplaceAllString(regexp.QuoteMeta(strings.TrimSuffix(r.text, "+")), ".+"))
 		var said []string
@@ -142,7 +142,7 @@ func TestStarts(t *testing.T) {
 			}
 		}
 		if !pattern.MatchString(strings.Join(said, "\n")) {
-			t.Errorf("%q: with %v the functions say %q", r.text, r.values, said)
+			t.Errorf("%q: with %v the functions return %q", r.text, r.values, said)
 		}
 	}
 	for _, site := range sites {
@@ -151,17 +151,17 @@ func TestStarts(t *testing.T) {
 		}
 	}
 	if d := x.deployed(t, map[string]string{"AuthMode": "token"}); d.unfit() != nil || d.refusals() != nil {
-		t.Errorf("the defaults with AuthMode=token are refused: %v, %v", d.unfit(), d.refusals())
+		t.Errorf("the template refuses the defaults with AuthMode=token: %v, %v", d.unfit(), d.refusals())
 	}
 	for _, c := range combinations() {
 		if d := x.deployed(t, c.values); d.unfit() != nil {
-			t.Errorf("%s: %v is not taken", c.name, d.unfit())
+			t.Errorf("%s: the template does not accept %v", c.name, d.unfit())
 		}
 	}
 }
 
-// faults returns the texts with which functions refuse to start, as in the source. A text that is
-// put together ends in +.
+// faults returns the errors with which functions refuse to start, as in the source. A text that is
+// the first part of a concatenation ends in +.
 func faults(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -197,7 +197,7 @@ func faults(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// literal returns the text of an expression that is one, or begins with one.
+// literal returns the text of a string literal, or of the literal at the start of a concatenation.
 func literal(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A template is CloudFormation as the SAM translator makes it of template.yaml.
+// A template is a CloudFormation template, such as the translation of template.yaml by SAM.
 type template struct {
 	Parameters map[string]struct {
 		Type           string
@@ -37,7 +37,7 @@ type resource struct {
 	UpdatePolicy                        map[string]any
 }
 
-// only says under which condition the resource is made, if there is one.
+// only returns a text with the condition of the resource, or "".
 func (r resource) only() string {
 	if r.Condition == "" {
 		return ""
@@ -45,14 +45,15 @@ func (r resource) only() string {
 	return "only if " + r.Condition + ", "
 }
 
-// expand returns template.yaml as CloudFormation gets it, with values for the parameters that SAM reads.
+// expand returns the CloudFormation template of template.yaml, with values for the parameters that
+// SAM reads.
 func expand(t *testing.T, values ...string) template {
 	t.Helper()
 	python := filepath.Join(filepath.Dir(sam(t)), "python")
 	return require.JSON[template](t, command(t, nil, python, append([]string{"infra/expand.py", "template.yaml"}, values...)...))
 }
 
-// nested reads a template that needs no translation.
+// nested reads a template that SAM need not translate.
 func nested(t *testing.T, path string) template {
 	t.Helper()
 	python := filepath.Join(filepath.Dir(sam(t)), "python")
@@ -60,7 +61,7 @@ func nested(t *testing.T, path string) template {
 	return require.JSON[template](t, command(t, nil, python, "-c", print, path))
 }
 
-// of returns the names of the resources of a type, in order.
+// of returns the names of the resources of a type, sorted.
 func (x template) of(kind string) []string {
 	var names []string
 	for name, r := range x.Resources {
@@ -72,8 +73,8 @@ func (x template) of(kind string) []string {
 	return names
 }
 
-// TestTemplateMayDoWhatTheGoldenFileSays pins who may do what to which resource, what is
-// routed where, and what starts what.
+// TestTemplateMayDoWhatTheGoldenFileSays compares the rights, the routes and the triggers of the
+// template with a golden file.
 func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 	x := expand(t)
 	var b strings.Builder
@@ -112,21 +113,22 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 	golden.Check(t, "testdata/template.txt", b.String())
 }
 
-// nameless are the actions that have no resources to name.
+// nameless contains the actions that do not support resources.
 var nameless = []string{
 	"xray:PutTraceSegments", "xray:PutTelemetryRecords", // X-Ray
 	"cloudwatch:DescribeAlarms", // of CodeDeploy
-	// Interfaces in a VPC, which Lambda makes for a function and the function's code cannot: AWS's own policy for it names none either.
+	// Lambda creates network interfaces in a VPC for a function; the function's code cannot. AWS's
+	// managed policy names no resource for them either.
 	"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:DeleteNetworkInterface", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
-	"logs:GetQueryResults", "logs:StopQuery", // a query that runs
+	"logs:GetQueryResults", "logs:StopQuery", // for a running query
 }
 
-// A role names its actions, and its resources where there are any.
+// Each role names its actions, and its resources if the action supports them.
 func TestNoRoleHasAWildcard(t *testing.T) {
 	x := expand(t)
 	roles := x.of("AWS::IAM::Role")
 	if len(roles) != 7 {
-		t.Fatalf("roles are %v, want one a function and one of CodeDeploy", roles)
+		t.Fatalf("roles %v, want one for each function and one for CodeDeploy", roles)
 	}
 	for _, name := range roles {
 		for _, s := range statements(x.Resources[name]) {
@@ -147,23 +149,24 @@ func TestNoRoleHasAWildcard(t *testing.T) {
 	}
 }
 
-// maxPolicies is what IAM takes of a role's inline policies in all, in characters that are no white space.
+// maxPolicies is IAM's limit for all inline policies of a role, in characters without white space.
 const maxPolicies = 10_240
 
-// A role whose policies are too long is refused when the stack is deployed, by no linter before.
+// The policies of each role are within IAM's limit. No linter checks this limit, so a deploy would
+// fail.
 func TestPoliciesFit(t *testing.T) {
 	x := expand(t)
 	for _, name := range x.of("AWS::IAM::Role") {
 		policies, err := json.Marshal(longest(x.Resources[name].Properties["Policies"]))
 		require.OK(t, err)
 		if t.Logf("%s: at most %d characters", name, len(policies)); len(policies) > maxPolicies {
-			t.Errorf("the policies of %s have up to %d characters, IAM takes %d", name, len(policies), maxPolicies)
+			t.Errorf("the policies of %s have up to %d characters, IAM accepts %d", name, len(policies), maxPolicies)
 		}
 	}
 }
 
-// longest returns a value with what CloudFormation fills in, as long as that may be: an ARN for what is
-// named, ten for topics, and what there is only under a condition.
+// longest returns a value with the longest texts that CloudFormation could insert: an ARN for each
+// name, ten ARNs for topics, and the parts that exist only under a condition.
 func longest(v any) any {
 	arn := strings.Repeat("a", 128)
 	switch v := v.(type) {
@@ -194,7 +197,7 @@ func longest(v any) any {
 	return v
 }
 
-// The templates are clean for cfn-lint, and template.yaml is for SAM.
+// cfn-lint accepts all templates, and SAM accepts template.yaml.
 func TestTemplatesAreClean(t *testing.T) {
 	program := sam(t)
 	files, err := filepath.Glob(filepath.Join(root, "infra", "*.yaml"))
@@ -207,11 +210,11 @@ func TestTemplatesAreClean(t *testing.T) {
 	}
 	command(t, nil, filepath.Join(filepath.Dir(program), "cfn-lint"), args...)
 	if out := command(t, nil, program, "validate", "--lint"); !strings.Contains(out, "is a valid SAM Template") {
-		t.Errorf("sam validate says %s", out)
+		t.Errorf("sam validate prints %s", out)
 	}
 }
 
-// A statement is one of a role's, in text.
+// A statement is one statement of a role, as texts.
 type statement struct{ sid, effect, actions, resources, condition string }
 
 func (s statement) String() string {
@@ -230,7 +233,7 @@ func statements(role resource) []statement {
 		for _, raw := range document["Statement"].([]any) {
 			m := raw.(map[string]any)
 			prefix := ""
-			if choice, ok := m["Fn::If"].([]any); ok { // the other branch is no statement at all
+			if choice, ok := m["Fn::If"].([]any); ok { // the other branch is AWS::NoValue
 				prefix, m = "only if "+choice[0].(string)+", ", choice[1].(map[string]any)
 			}
 			all = append(all, statement{
@@ -247,7 +250,7 @@ func principal(role resource) string {
 	return text(document["Statement"].([]any)[0].(map[string]any)["Principal"])
 }
 
-// text renders a value, intrinsic functions short.
+// text returns a value as text, with a short form of intrinsic functions.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
