@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// BenchmarkPages10000 is how long the handler takes for pages in front of 10,000 tools of which
-// 43 wait. The aim is 30 ms.
+// BenchmarkPages10000 measures the time of the handler for pages of a catalog with 10,000 tools, 43
+// of them pending. The aim is 30 ms.
 func BenchmarkPages10000(b *testing.B) {
 	d, u := large(b, fleettest.MadeUp(100, 10_000))
 	for _, p := range []place{
@@ -58,7 +58,7 @@ func large(t testing.TB, of fleettest.Catalog) (*admintest.Fixture, fleettest.Up
 	return d, u
 }
 
-// BenchmarkHostile is how long the handler takes for pages that show what changed of hostile
+// BenchmarkHostile measures the time of the handler for pages that show the changes of hostile
 // definitions. The aim is 100 ms.
 func BenchmarkHostile(b *testing.B) {
 	d := admintest.New(b)

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
-// A person makes a token on the page of a client, copies what the shell needs, starts the client, and
-// sees on the same page that it has come.
+// A person creates a token on the page of a client, copies the commands, and starts the client. The
+// same page then shows that the client has connected.
 func TestConnectAClient(t *testing.T) {
 	t.Parallel()
 	p := programtest.StartWith(t, programtest.Tokens(), t.TempDir(), "--demo")
@@ -34,11 +34,11 @@ func TestConnectAClient(t *testing.T) {
 
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"claude-code","version":"2.1"}}}`
 	if a := p.Send("/mcp", hello, "Authorization: Bearer "+made); a.Status != http.StatusOK {
-		t.Fatalf("the token that is shown is answered %d %s", a.Status, a.Body)
+		t.Fatalf("answer to the token on the page: %d %s", a.Status, a.Body)
 	}
-	tab.Until("the page says by itself that the client has come", `document.querySelector('#seen').innerText.includes('claude-code/2.1, agent token:laptop')`)
+	tab.Until("the page shows the client without a reload", `document.querySelector('#seen').innerText.includes('claude-code/2.1, agent token:laptop')`)
 	if tab.Loaded() != pages {
-		t.Error("it was loaded again")
+		t.Error("the page was loaded again")
 	}
 	tab.Everywhere("connect-seen")
 	tab.Goto("/admin/connect/claude-code")

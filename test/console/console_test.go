@@ -1,7 +1,7 @@
-// Package console_test proves the console in a Chromium, in front of the real program and the
-// fleet of package fleettest: that a person can decide with keys alone and without script, that
-// each page is accessible, fits and is small, that hostile definitions stay text, and that nothing
-// is decided by mistake.
+// Package console_test tests the console in Chromium, with the real program and the fleet of
+// package fleettest. A person can decide with only the keyboard, and without scripts. Each page is
+// accessible, fits the window and is small. Hostile definitions stay text, and nobody decides by
+// mistake.
 package console_test
 
 import (
@@ -24,18 +24,19 @@ func TestMain(m *testing.M) {
 	os.Exit(programtest.Main(func() int { return browsertest.Main(m) }))
 }
 
-// A fixture is the program with a fleet after its update, and a browser in which kim is signed in.
+// A fixture contains the program, a fleet after its update, and a browser in which kim is signed
+// in.
 type fixture struct {
 	*programtest.Program
 	fleet *fleettest.Fleet
-	items fleettest.Items // if it was opened with them
+	items fleettest.Items // set by openItems
 	tab   *browsertest.Tab
 }
 
-// small is a catalog that has everything and is quick to serve.
+// small returns a catalog that is fast to serve and has all kinds of changes.
 func small() fleettest.Catalog { return fleettest.MadeUp(12, 140) }
 
-// open starts a console. Its test runs in parallel: most of the time a test waits for the browser.
+// open starts a console. It makes the test parallel, because tests mostly wait for the browser.
 func open(t *testing.T, c fleettest.Catalog) *fixture {
 	t.Helper()
 	t.Parallel()
@@ -45,7 +46,7 @@ func open(t *testing.T, c fleettest.Catalog) *fixture {
 	return d
 }
 
-// openItems is open with prompts and resources at two of the servers.
+// openItems is [open] with prompts and resources at two of the servers.
 func openItems(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
@@ -62,7 +63,7 @@ func (d *fixture) begin(t *testing.T) {
 	d.signIn(d.tab)
 }
 
-// signIn opens the link that the program printed, and presses its one button.
+// signIn opens the link that the program printed, and presses its only button.
 func (d *fixture) signIn(tab *browsertest.Tab) {
 	d.T.Helper()
 	tab.Goto(d.Link)
@@ -72,24 +73,24 @@ func (d *fixture) signIn(tab *browsertest.Tab) {
 	}
 }
 
-// cookie returns the session of the tab as a header has it.
+// cookie returns the cookie header with the session of the tab.
 func (d *fixture) cookie() string {
 	d.T.Helper()
 	return "portcullis=" + d.tab.Cookie("portcullis")
 }
 
-// get opens a path as the browser does that is signed in, but without it.
+// get requests a path with the session of the tab, but without the browser.
 func (d *fixture) get(path string) agenttest.Answer {
 	d.T.Helper()
 	return d.Do(http.MethodGet, path, "", http.Header{"Accept": {"text/html"}, "Cookie": {d.cookie()}})
 }
 
-// post sends a form likewise, with the proof that it is one of ours.
+// post sends a form with the session and a CSRF token of the tab, but without the browser.
 func (d *fixture) post(path string, form url.Values) agenttest.Answer {
 	d.T.Helper()
 	m := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(d.get(page(d.fleet.New[0])).Body)
 	if m == nil {
-		d.T.Fatal("a page with a form has no proof that it is ours")
+		d.T.Fatal("a page with a form has no CSRF token")
 	}
 	form.Set("csrf", m[1])
 	return d.Do(http.MethodPost, path, form.Encode(), http.Header{
@@ -97,7 +98,7 @@ func (d *fixture) post(path string, form url.Values) agenttest.Answer {
 	})
 }
 
-// withCatalogs runs a test on each catalog: the real one where it is, and the made up one.
+// withCatalogs runs a test with the real catalog, if it is available, and with the made-up catalog.
 func withCatalogs(t *testing.T, test func(t *testing.T, d *fixture)) {
 	t.Run("made up", func(t *testing.T) { test(t, open(t, fleettest.MadeUp(70, 527))) })
 	t.Run("real", func(t *testing.T) { test(t, open(t, local.Tools(t))) })
@@ -105,20 +106,20 @@ func withCatalogs(t *testing.T, test func(t *testing.T, d *fixture)) {
 
 // page returns the path of the page of a tool, a prompt or a resource.
 func page(id string) string {
-	parsed, _ := tool.ParseID(id) // an id of a test
+	parsed, _ := tool.ParseID(id) // valid, because the test wrote it
 	return approval.Link("/", parsed)[1:]
 }
 
-// An entry is what the audit has of a decision.
+// An entry is the audit event of a decision.
 type entry struct {
 	Action, Server, Tool, Actor, Note string
 	Kind                              tool.Kind
 }
 
-// id returns the id of what it is about.
+// id returns the id of the item of the event.
 func (e entry) id() string { return tool.ID{Server: e.Server, Name: e.Tool, Kind: e.Kind}.String() }
 
-// decided returns what people decided so far, the newest first.
+// decided returns people's decisions so far, newest first.
 func (d *fixture) decided() []entry {
 	d.T.Helper()
 	var people []entry

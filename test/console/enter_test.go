@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// fields is an expression: everything on a page into which a person types or in which a person
-	// chooses, so that Enter is pressed there; of those with one name in a form the first.
+	// fields is an expression for the fields of a page in which a person could press Enter. If
+	// fields of a form have the same name, it contains only the first.
 	fields = `[...document.querySelectorAll('input:not([type=hidden], [type=submit], [type=button]), textarea, select')].filter((e, i, all) => all.findIndex(x => x.name === e.name && x.form === e.form) === i)`
 
-	// watched is an expression: what Enter does is noted from now on, where the next page finds it.
+	// watched is an expression that records later submits in the session storage, where the next
+	// page can read them.
 	watched = `sessionStorage.setItem('sent', ''), window.addEventListener('submit', e => sessionStorage.setItem('sent', e.defaultPrevented ? 'by script' : 'as a page')), true`
 
-	// leads is an expression: whether Enter in the element that has the focus leads to a page, where
-	// scripts are off and cannot note it.
+	// leads is an expression that reports whether Enter in the focused element opens a page. It is
+	// for pages without scripts, which cannot record submits.
 	leads = `(e => e.matches('input') && e.form !== null && e.form.querySelector('button:not([type=button]), [type=submit]') !== null && e.form.checkValidity())(document.activeElement)`
 )
 
@@ -25,7 +26,7 @@ const (
 // have similar forms, the test uses two of them.
 func TestEnterDecidesNothing(t *testing.T) {
 	d := open(t, small())
-	d.tab.Forgive(`status 4\d\d `) // such as of a search that cannot be
+	d.tab.Forgive(`status 4\d\d `) // such as an invalid search
 	for _, scripts := range []bool{true, false} {
 		d.tab.Scripts(scripts)
 		pressed, sent, alike := 0, 0, map[string]int{}
@@ -38,7 +39,7 @@ func TestEnterDecidesNothing(t *testing.T) {
 				d.tab.Goto(p.path)
 				what := browsertest.Eval[string](d.tab, fmt.Sprintf(`(e => { e.focus(); return document.activeElement === e ? e.outerHTML : '' })(%s[%d])`, fields, i))
 				if what == "" {
-					continue // it cannot be seen
+					continue // it is not visible
 				}
 				pressed++
 				if d.enter(scripts) {
@@ -50,14 +51,14 @@ func TestEnterDecidesNothing(t *testing.T) {
 			}
 		}
 		if pressed < 10 || sent < 5 {
-			t.Errorf("scripts %v: of %d fields Enter sent %d forms: the search for them is broken", scripts, pressed, sent)
+			t.Errorf("scripts %v: %d fields, %d sent forms: the search for fields is broken", scripts, pressed, sent)
 		}
 		t.Logf("scripts %v: Enter was pressed in %d fields, and sent %d forms", scripts, pressed, sent)
 	}
 }
 
-// enter types something into the field that has the focus, presses Enter, waits for what that does,
-// and reports whether it sent a form.
+// enter types a character into the focused field, presses Enter, waits for the result, and reports
+// whether Enter sent a form.
 func (d *fixture) enter(scripts bool) bool {
 	d.T.Helper()
 	tab := d.tab
@@ -77,7 +78,7 @@ func (d *fixture) enter(scripts bool) bool {
 	}
 	switch sent {
 	case "as a page":
-		local.Until(d.T, "the page comes to which Enter leads", func() bool { return tab.Loaded() > before })
+		local.Until(d.T, "the page that Enter opens is loaded", func() bool { return tab.Loaded() > before })
 	case "by script":
 		tab.Until("the script is done", `document.querySelector('.htmx-request') === null`)
 	}

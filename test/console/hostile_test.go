@@ -37,7 +37,8 @@ func openHostile(t *testing.T) (d *fixture, tools []string) {
 	return d, tools
 }
 
-// Elements that only a definition could have put into a page, and characters that nobody sees.
+// Expressions for elements that only a definition could add to a page, and for invisible
+// characters.
 const (
 	foreign = `document.querySelectorAll('main :is(img, svg, iframe, script, style, object, embed, base, link, meta, template, [onload], [onerror], [onfocus], [style], [hx-on], a[href^="javascript:"], a[href^="data:"], a[href*="evil.example.com"])').length`
 	unseen  = `(document.body.textContent.match(/[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u3164\ufeff]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\udb40[\udc00-\udfff]/g) || []).map(c => c.codePointAt(0).toString(16))`
@@ -53,8 +54,8 @@ func (d *fixture) fitsEverywhere() {
 	d.tab.Look(browsertest.Looks[0])
 }
 
-// harmless checks the page about a tool, a prompt or a resource, of which the heading and the title have
-// the name.
+// harmless checks that the page of a hostile item fits and shows the item as text. The heading and
+// the title must contain the name.
 func (d *fixture) harmless(t *testing.T, path, name string) {
 	t.Helper()
 	d.tab.Goto(path)
@@ -75,13 +76,13 @@ func (d *fixture) harmless(t *testing.T, path, name string) {
 	}
 }
 
-// The same of prompts and resources.
+// Hostile prompts and resources are text on every page, like hostile tools.
 func TestHostileItems(t *testing.T) {
 	d, _ := openHostile(t)
 	type listed struct{ ID, Name, Kind, Address string }
 	items := slices.Concat(agenttest.Pages[listed](&d.Client, "tools", "tools", "kind=prompt"), agenttest.Pages[listed](&d.Client, "tools", "tools", "kind=resource"))
 	if len(items) != 12 {
-		t.Errorf("the gateway took %d prompts and resources", len(items))
+		t.Errorf("the gateway accepted %d prompts and resources", len(items))
 	}
 	for n, x := range items {
 		d.tab.Run(x.Address, func(t *testing.T) {
@@ -92,8 +93,8 @@ func TestHostileItems(t *testing.T) {
 	}
 }
 
-// A hostile definition is text on every page that shows it: no script runs, nothing is requested,
-// nothing is hidden, nothing reaches over the edge of the page, and the buttons are there.
+// A hostile definition is text on every page that shows it. No script runs, no request is sent, no
+// text is hidden, nothing is wider than the page, and the buttons are visible.
 func TestHostileDefinitions(t *testing.T) {
 	d, tools := openHostile(t)
 	for _, name := range tools {

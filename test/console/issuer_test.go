@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// startIssuer runs an issuer of another site than the gateway, at which kim signs in as an operator.
+// startIssuer runs an issuer on another site than the gateway. kim signs in there as an operator.
 func startIssuer(t *testing.T) *identitytest.Issuer {
 	t.Helper()
 	i := identitytest.StartAt(t, "localhost")
@@ -30,8 +30,8 @@ func startIssuer(t *testing.T) *identitytest.Issuer {
 	return i
 }
 
-// signsInAt are the settings of a gateway whose people sign in at an issuer, and whose agents have its
-// tokens.
+// signsInAt returns the settings of a gateway whose people sign in at an issuer, and whose agents
+// have tokens of the issuer.
 func signsInAt(i *identitytest.Issuer) map[string]string {
 	return map[string]string{
 		"PORTCULLIS_AUTH": "jwt", "PORTCULLIS_ISSUER": i.URL, "PORTCULLIS_AUDIENCE": "gateway", "PORTCULLIS_DEFAULT_SERVERS": "*",
@@ -39,7 +39,7 @@ func signsInAt(i *identitytest.Issuer) map[string]string {
 	}
 }
 
-// startIssued runs the program with its demo, in front of an issuer.
+// startIssued runs the program with its demo and an issuer.
 func startIssued(t *testing.T) (*programtest.Program, *identitytest.Issuer) {
 	t.Helper()
 	i := startIssuer(t)
@@ -48,7 +48,7 @@ func startIssued(t *testing.T) (*programtest.Program, *identitytest.Issuer) {
 	return p, i
 }
 
-// atIssuer presses the button of the sign-in page, and agrees at the issuer.
+// atIssuer presses the button of the sign-in page, and consents at the issuer.
 func atIssuer(tab *browsertest.Tab, i *identitytest.Issuer) {
 	tab.T.Helper()
 	tab.ClickText("main button", "Sign in with "+strings.TrimPrefix(i.URL, "http://"))
@@ -59,10 +59,10 @@ func atIssuer(tab *browsertest.Tab, i *identitytest.Issuer) {
 	tab.Click("#agree")
 }
 
-// comes waits until a tab is at a path of the gateway.
-func comes(tab *browsertest.Tab, path string) {
+// waitForPath waits until a tab is at a path of the gateway.
+func waitForPath(tab *browsertest.Tab, path string) {
 	tab.T.Helper()
-	local.Until(tab.T, "the browser comes to "+path, func() bool { return tab.Path() == path })
+	local.Until(tab.T, "the browser is at "+path, func() bool { return tab.Path() == path })
 }
 
 // A person who follows an agent's link signs in once at the issuer, and then sees the linked page.
@@ -81,10 +81,10 @@ func TestSignInAtAnIssuer(t *testing.T) {
 	tab.Goto(ask)
 	tab.Everywhere("login-issuer")
 	atIssuer(tab, issuer)
-	comes(tab, ask)
+	waitForPath(tab, ask)
 	tab.SeeText("main", "which acts for you")
 	tab.Loads("the way to the item", func() { tab.ClickText("main a", "View") })
-	comes(tab, link)
+	waitForPath(tab, link)
 	tab.SeeText("header .actor", "kim@example.com")
 	if script := browsertest.Eval[string](tab, `document.cookie`); script != "" {
 		t.Errorf("scripts read a cookie: %s", script)
@@ -107,10 +107,10 @@ func TestSignInAtAnIssuer(t *testing.T) {
 	tab.SeeText("h1", "Sign in")
 	tab.Goto("/admin/login?out=issuer")
 	if issuer.SignedOut() != 0 {
-		t.Error("nobody asked for a sign-out at the issuer")
+		t.Error("the issuer received no request for a sign-out")
 	}
-	atIssuer(tab, issuer) // once more, without a page to go to
-	comes(tab, "/admin")
+	atIssuer(tab, issuer) // sign in again, without a target page
+	waitForPath(tab, "/admin")
 	tab.Loads("the button", func() { tab.ClickText("header button", "Sign out") })
 	tab.ClickText("main a", "Sign out there too")
 	tab.SeeText("h1", "Signed out of the issuer")
@@ -119,7 +119,7 @@ func TestSignInAtAnIssuer(t *testing.T) {
 	}
 }
 
-// Answers that are not good say so, in a browser as well, and the next sign-in works.
+// The browser shows the reason of a wrong answer of the issuer, and the next sign-in works.
 func TestIssuerRefusesInABrowser(t *testing.T) {
 	t.Parallel()
 	p, issuer := startIssued(t)
@@ -150,15 +150,15 @@ func TestIssuerRefusesInABrowser(t *testing.T) {
 	}
 	issuer.Bend(identitytest.Bend{})
 	atIssuer(tab, issuer)
-	comes(tab, "/admin/servers")
+	waitForPath(tab, "/admin/servers")
 	tab.Goto(p.URL + "/admin/login/callback?code=x&state=x")
-	comes(tab, "/admin") // who is signed in is not told of an old answer
+	waitForPath(tab, "/admin") // a signed-in person does not see an old error
 
 	issuer.Down(true)
 	other := browsertest.Open(t, p.URL, issuer.URL)
 	other.Forgive(`status (401|503) of .*/admin/`)
 	p.Stop()
-	p.Start() // and knows nothing of the issuer
+	p.Start() // without the issuer's configuration in memory
 	tab.Goto("/admin/servers")
 	tab.SeeText("header .actor", "kim@example.com") // as before
 	other.Goto("/admin/login")
@@ -166,7 +166,8 @@ func TestIssuerRefusesInABrowser(t *testing.T) {
 	other.SeeText(".problem", "does not answer now")
 }
 
-// A person loses their role while a form is open: nothing is decided, and the note is kept.
+// If a person loses their role while a form is open, the gateway decides nothing and keeps the
+// note.
 func TestRoleIsTakenAwayWhileTyping(t *testing.T) {
 	t.Parallel()
 	p, issuer := startIssued(t)
@@ -175,7 +176,7 @@ func TestRoleIsTakenAwayWhileTyping(t *testing.T) {
 	tab.Forgive(`status 403 of .*/admin/tools`)
 	tab.Goto("/admin/login?next=tools/tickets/assign_ticket")
 	atIssuer(tab, issuer)
-	comes(tab, path)
+	waitForPath(tab, path)
 	tab.Fill(`input[name=note]`, `read twice`)
 	p.Stop()
 	p.Setenv("PORTCULLIS_OPERATORS", "others")
@@ -185,7 +186,7 @@ func TestRoleIsTakenAwayWhileTyping(t *testing.T) {
 	tab.SeeText("main q", "read twice")
 	tab.Everywhere("role-gone")
 	if a := p.Send(path, ""); !strings.Contains(a.Body, `"pending_approval"`) {
-		t.Errorf("it was decided: %s", a.Body)
+		t.Errorf("the gateway decided: %s", a.Body)
 	}
 	p.Stop()
 	p.Setenv("PORTCULLIS_OPERATORS", "others,ops")
@@ -196,11 +197,11 @@ func TestRoleIsTakenAwayWhileTyping(t *testing.T) {
 	}
 	tab.Loads("the decision", func() { tab.Click(`button[value=approve]`) })
 	if a := p.Send(path, ""); !strings.Contains(a.Body, `"callable"`) {
-		t.Errorf("it was not decided: %s", a.Body)
+		t.Errorf("the gateway did not decide: %s", a.Body)
 	}
 }
 
-// A session that is over while somebody writes, with no way in but the issuer.
+// The session ends while a person writes a note, and people can sign in only at the issuer.
 func TestSessionEndsWhileTypingAtAnIssuer(t *testing.T) {
 	t.Parallel()
 	p, issuer := startIssued(t)
@@ -209,7 +210,7 @@ func TestSessionEndsWhileTypingAtAnIssuer(t *testing.T) {
 	tab.Forgive(`status 401 of .*/assign_ticket`)
 	tab.Goto("/admin/login?next=tools/tickets/assign_ticket")
 	atIssuer(tab, issuer)
-	comes(tab, path)
+	waitForPath(tab, path)
 	tab.Fill(`input[name=note]`, `read twice, "ok" for me`)
 	second := tab.Again()
 	second.Goto("/admin/me")
@@ -220,16 +221,16 @@ func TestSessionEndsWhileTypingAtAnIssuer(t *testing.T) {
 	tab.SeeText("h1", "Signed in")
 	tab.SeeText("main q", `read twice, "ok" for me`)
 	tab.Loads("the page again", func() { tab.Click("main button.main") })
-	comes(tab, path)
+	waitForPath(tab, path)
 	if note := tab.Value(`input[name=note]`); note != `read twice, "ok" for me` || tab.Path() != path {
 		t.Errorf("at %s the note is %q", tab.Path(), note)
 	}
 	if a := p.Send(path, ""); !strings.Contains(a.Body, `"pending_approval"`) {
-		t.Errorf("it was decided: %s", a.Body)
+		t.Errorf("the gateway decided: %s", a.Body)
 	}
 }
 
-// A session that was ended by another process over the same store is over at the next request.
+// If another process on the same store ends a session, the next request of the session is refused.
 func TestSessionIsRevokedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	issuer, folder := startIssuer(t), t.TempDir()
@@ -253,13 +254,13 @@ func TestSessionIsRevokedByAnotherProcess(t *testing.T) {
 	for _, b := range []*browsertest.Tab{tab, other} {
 		b.Goto("/admin/me")
 		atIssuer(b, issuer)
-		comes(b, "/admin/me")
+		waitForPath(b, "/admin/me")
 	}
 	other.Goto(there + "/admin/me") // cookies do not know ports
 	other.SeeText("header .actor", "kim@example.com")
 	other.Loads("the button", func() { other.ClickText("main button", "End the other one") })
 	other.SeeText(".message", "1 session ended")
 	tab.Reload()
-	comes(tab, "/admin/login?next=me")
+	waitForPath(tab, "/admin/login?next=me")
 	tab.SeeText("h1", "Sign in")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
-// lockItems puts prompts and resources into each state in which agents may not use them.
+// lockItems puts prompts and resources into each locked state.
 func lockItems(t *testing.T, fleet *fleettest.Fleet, i fleettest.Items, p *programtest.Program) []lockedTool {
 	t.Helper()
 	disabled, unknown, blocked, denied := i.Prompts[0], i.Prompts[1], i.Resources[0], i.Resources[1]
@@ -38,8 +38,8 @@ func lockItems(t *testing.T, fleet *fleettest.Fleet, i fleettest.Items, p *progr
 	}
 }
 
-// The pages about prompts and resources fit and are accessible, in each state of a lock, and so are the
-// lists that have them.
+// The pages of prompts and resources, and the lists with them, fit and are accessible in each
+// locked state.
 func TestPagesOfItems(t *testing.T) {
 	d := openItems(t)
 	d.look([]place{
@@ -57,8 +57,8 @@ func TestPagesOfItems(t *testing.T) {
 		place{"items-servers", "/admin/servers"}, place{"items-server", "/admin/servers/" + d.items.Server}, place{"items-config", "/admin/config"}))
 }
 
-// Every address that an agent is given about a locked prompt or resource opens a page with the button
-// that lifts the lock.
+// Every address in an answer about a locked prompt or resource opens a page with the button that
+// unlocks it.
 func TestRemediesOfItems(t *testing.T) {
 	t.Run("laptop", func(t *testing.T) {
 		t.Parallel()
@@ -90,7 +90,7 @@ func remediesOfItems(t *testing.T, fleet *fleettest.Fleet, items fleettest.Items
 			}
 			said := p.Refused(method, params, agent...)
 			if !strings.Contains(said, l.status) {
-				t.Errorf("%s is %s, and an agent is told %s", l.id, l.status, said)
+				t.Errorf("%s is %s, but the answer to the agent is %s", l.id, l.status, said)
 			}
 			if id.Kind == tool.Resource {
 				said = strings.ReplaceAll(said, id.Name, "") // which may be a URL

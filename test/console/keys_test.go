@@ -10,26 +10,26 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 )
 
-// maxPresses is how many keys it may take to decide about 43 tools, from the inbox.
+// maxPresses is the limit of key presses to decide about 43 tools, starting at the inbox.
 const maxPresses = 150
 
-// note is the field for a note of the form that decides about one tool.
+// note selects the field for the note of a decision about one tool.
 const note = `#decide [name=note]`
 
-// needsNote reports whether the tool on the page is not approved without a note.
+// needsNote reports whether the tool on the page needs a note for its approval.
 func (d *fixture) needsNote() bool {
 	d.T.Helper()
 	return browsertest.Eval[bool](d.tab, `Boolean(document.querySelector('`+note+`').dataset.needed)`)
 }
 
-// A person decides about all that waits with the keyboard alone: approves with a note what has a
-// severe finding, blocks one, approves the others.
+// A person decides about all pending tools with only the keyboard. They approve the tool with a
+// severe finding with a note, block one tool, and approve the others.
 func TestDecideByKeys(t *testing.T) {
 	withCatalogs(t, func(t *testing.T, d *fixture) {
 		tab := d.tab
 		tab.Goto("/admin")
 		tab.SeeText("main", "43")
-		tab.Presses() // those before do not count
+		tab.Presses() // drop earlier key presses
 		for !browsertest.Eval[bool](tab, `document.activeElement.matches('a') && document.activeElement.innerText.includes('Review all 43')`) {
 			tab.Press("Tab")
 		}
@@ -47,10 +47,10 @@ func TestDecideByKeys(t *testing.T) {
 			switch {
 			case d.needsNote():
 				severe = append(severe, id)
-				tab.Press("a") // leads to the note instead
+				tab.Press("a") // moves the focus to the note instead
 				tab.Until("the note has the focus", `document.activeElement.name === 'note'`)
 				if n := len(d.decided()); len(severe) == 1 && n > 0 {
-					t.Fatalf("%s has a severe finding and was decided without a note", id)
+					t.Fatalf("%s has a severe finding, but was approved without a note", id)
 				}
 				tab.Type("ok")
 				tab.Press("Escape")
@@ -72,7 +72,7 @@ func TestDecideByKeys(t *testing.T) {
 	})
 }
 
-// allDecided checks what became of everything that waited.
+// allDecided checks the decision about each tool that was pending.
 func (d *fixture) allDecided(t *testing.T, severe []string, blocked string) {
 	t.Helper()
 	if left := agenttest.Pages[struct{ ID string }](&d.Client, "tools", "tools", "status=pending_approval"); len(left) > 0 {
@@ -98,11 +98,11 @@ func (d *fixture) allDecided(t *testing.T, severe []string, blocked string) {
 		}
 	}
 	if len(notes) != len(d.fleet.Waiting()) {
-		t.Errorf("%d tools were decided about, want %d", len(notes), len(d.fleet.Waiting()))
+		t.Errorf("decisions about %d tools, want %d", len(notes), len(d.fleet.Waiting()))
 	}
 }
 
-// The same by forms, in a browser without script.
+// A person decides about all pending tools with forms, in a browser without scripts.
 func TestDecideByForms(t *testing.T) {
 	d := open(t, small())
 	tab := d.tab
@@ -141,21 +141,21 @@ func TestNoteIsNeeded(t *testing.T) {
 	browsertest.Eval[bool](d.tab, `document.querySelectorAll('[required]').forEach(e => e.required = false) || true`)
 	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
 	if said := d.tab.Text(`[role=alert]`); !strings.Contains(said, "note") {
-		t.Errorf("without a note it is said: %s", said)
+		t.Errorf("message without a note: %s", said)
 	}
 	if decided := d.decided(); len(decided) > 0 {
-		t.Errorf("without a note was decided: %v", decided)
+		t.Errorf("decisions without a note: %v", decided)
 	}
 	d.tab.Click(note)
 	d.tab.Type("a typo")
 	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
 	if decided := d.decided(); len(decided) != 1 || decided[0].Note != "a typo" {
-		t.Errorf("with a note was decided: %v", decided)
+		t.Errorf("decisions with a note: %v", decided)
 	}
 }
 
-// People who speak to the browser, or rest a hand on the keys, can switch single keys off. Then the
-// keys do nothing, and every action has a button.
+// People who dictate to the browser, or rest a hand on the keyboard, can turn off single-key
+// shortcuts. Then the keys do nothing, and every action has a button.
 func TestKeysOff(t *testing.T) {
 	d := open(t, small())
 	tab, id := d.tab, d.fleet.New[0]
@@ -174,10 +174,10 @@ func TestKeysOff(t *testing.T) {
 			at := on.Loaded()
 			on.Press("a", "b", "s", "u", "j", "k", "x", "/", "n", "?")
 			if focused := browsertest.Read[string](on, `document.activeElement.tagName`); focused != "BODY" && focused != "H1" {
-				t.Errorf("%s: keys that are off move the focus to %s", path, focused)
+				t.Errorf("%s: disabled keys move the focus to %s", path, focused)
 			}
 			if on.Has("dialog[open]") || on.Has(":checked:is([type=checkbox])") || on.Loaded() != at {
-				t.Errorf("%s: keys that are off do something", path)
+				t.Errorf("%s: disabled keys have an effect", path)
 			}
 		}
 	}

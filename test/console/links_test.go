@@ -12,12 +12,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 )
 
-// A crawler opens what pages lead to, signed in as a browser is, without one.
+// A crawler opens all links of pages with the session of a browser.
 type crawler struct {
 	*fixture
-	alike map[string]int // how often addresses were opened that differ in their values alone
+	alike map[string]int // number of opened addresses that differ only in their values
 	seen  map[string]bool
-	posts map[string]string // where forms lead that change something, one for each kind
+	posts map[string]string // addresses of forms that change something, one for each kind
 }
 
 var (
@@ -28,7 +28,7 @@ var (
 	buttons = regexp.MustCompile(`\sformaction="([^"]*)"`)
 )
 
-// resolve returns the address that a link on a page leads to.
+// resolve returns the absolute address of a link on a page.
 func resolve(t *testing.T, page, link string) string {
 	t.Helper()
 	base, err := url.Parse(page)
@@ -43,7 +43,7 @@ func resolve(t *testing.T, page, link string) string {
 	return to.String()
 }
 
-// maxAlike is how many addresses are opened that differ in their values alone.
+// maxAlike limits the number of opened addresses that differ only in their values.
 const maxAlike = 8
 
 // kindOf returns an address without the names of items and servers, and without most values.
@@ -67,7 +67,7 @@ func kindOf(address string) string {
 	return strings.Join(parts, "/") + "?" + strings.Join(names, "&")
 }
 
-// crawl opens a page, and then what it leads to.
+// crawl opens a page, and then all its links.
 func (c *crawler) crawl(t *testing.T, from, at string) {
 	t.Helper()
 	if c.seen[at] {
@@ -120,14 +120,14 @@ func (c *crawler) crawl(t *testing.T, from, at string) {
 	}
 }
 
-// leadsToAClient reports whether an address is the documentation of a client, or opens one on the
-// person's machine.
+// leadsToAClient reports whether an address is the documentation of a client, or opens a client on
+// the person's machine.
 func leadsToAClient(at string) bool {
 	return strings.HasPrefix(at, "cursor://") || strings.HasPrefix(at, "vscode:") ||
 		slices.ContainsFunc(connect.Clients(), func(c connect.Client) bool { return c.Docs == at })
 }
 
-// Every link of every page leads somewhere, and every form.
+// Every link and every form of every page has an existing target.
 func TestLinks(t *testing.T) {
 	d := openItems(t)
 	c := &crawler{d, map[string]int{}, map[string]bool{}, map[string]string{}}
@@ -138,9 +138,9 @@ func TestLinks(t *testing.T) {
 	t.Logf("%d addresses of %d kinds, %d kinds of forms", len(c.seen), len(c.alike), len(c.posts))
 	for _, to := range c.posts {
 		if strings.HasSuffix(to, "/logout") || strings.Contains(to, "/admin/sessions/") {
-			continue // the session that asks would be over
+			continue // it would end the session of the test
 		}
-		// A form that names nothing is understood, and nothing is decided.
+		// An empty form gets an answer, and decides nothing.
 		a := d.post(strings.TrimPrefix(to, d.URL), url.Values{})
 		if slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, a.Status) || a.Status >= 500 {
 			t.Errorf("a form leads to %s: %d", to, a.Status)

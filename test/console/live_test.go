@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 )
 
-// The list follows what is typed and chosen without another page, the address says what is shown,
-// and keys move in what came.
+// The list follows the filters without another page, the address contains the filters, and keys
+// work in the new list.
 func TestFilterLive(t *testing.T) {
 	d := open(t, small())
 	tab := d.tab
@@ -19,19 +19,19 @@ func TestFilterLive(t *testing.T) {
 	tab.Press("/")
 	tab.Type(name)
 	tab.Until("the tool is found", `[...document.querySelectorAll('#list tbody a')].length > 0 && [...document.querySelectorAll('#list tbody a')].every(a => a.innerText.includes('`+name+`'))`)
-	tab.Until("the address says so", `location.search.includes('q=`+name+`')`)
-	tab.Until("it is said how many there are", `[...document.querySelectorAll('[role=status]')].some(e => /\d+\stool/.test(e.textContent))`)
-	tab.Press("Enter") // which must do no harm
+	tab.Until("the address contains the search", `location.search.includes('q=`+name+`')`)
+	tab.Until("the page announces the number of tools", `[...document.querySelectorAll('[role=status]')].some(e => /\d+\stool/.test(e.textContent))`)
+	tab.Press("Enter") // must change nothing
 	browsertest.Eval[bool](tab, `(s => { s.value = '`+server+`'; s.dispatchEvent(new Event('change', {bubbles: true})); return true })(document.querySelector('[name=server]'))`)
 	tab.Until("the server is chosen as well", `location.search.includes('server=`+server+`')`)
 	tab.SeeText("#list tbody a", name)
 	if n := tab.Loaded() - pages; n != 0 {
 		t.Errorf("the filters led to %d pages", n)
 	}
-	tab.Press("Escape") // which empties a search as well
+	tab.Press("Escape") // clears the search
 	tab.Until("the search is over", `!location.search.includes('q=') && document.querySelectorAll('#list tbody a').length > 10`)
 	tab.Press("j")
-	if at := browsertest.Eval[string](tab, `document.activeElement.innerText`); !strings.Contains(at, name) { // it waits, so it is the first
+	if at := browsertest.Eval[string](tab, `document.activeElement.innerText`); !strings.Contains(at, name) { // a pending tool is the first
 		t.Errorf("j leads to %q", at)
 	}
 	tab.Loads("Enter", func() { tab.Press("Enter") })
@@ -40,7 +40,7 @@ func TestFilterLive(t *testing.T) {
 	}
 }
 
-// The inbox shows what others decide while it is looked at.
+// An open inbox shows the decisions of others.
 func TestInboxPolls(t *testing.T) {
 	d := open(t, small())
 	tab := d.tab
@@ -49,8 +49,8 @@ func TestInboxPolls(t *testing.T) {
 	var seen struct{ Hash string }
 	d.Ask(http.StatusOK, page(d.fleet.New[0]), nil, &seen)
 	d.Ask(http.StatusOK, page(d.fleet.New[0])+"/approve", map[string]any{"hash": seen.Hash}, nil)
-	browsertest.Eval[bool](tab, `document.dispatchEvent(new Event('visibilitychange'))`) // as a look at the tab after a while
-	tab.Until("the inbox counts one less", `document.title.startsWith('(42)') && document.querySelector('#count').innerText == '42'`)
+	browsertest.Eval[bool](tab, `document.dispatchEvent(new Event('visibilitychange'))`) // as if the person returns to the tab
+	tab.Until("the count of the inbox is one less", `document.title.startsWith('(42)') && document.querySelector('#count').innerText == '42'`)
 	tab.SeeText("main", d.fleet.New[0])
 	if tab.Loaded() != pages {
 		t.Error("it was loaded again")

@@ -9,15 +9,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
-// A place is a page with its name in pictures.
+// A place is the path of a page, and its name in pictures.
 type place struct{ name, path string }
 
-// pages are the pages of a console before any decision.
+// pages returns the pages of a console before any decision.
 func (d *fixture) pages() []place {
 	return append(pagesOf(d.fleet.Update), place{"me", "/admin/me"}, place{"sessions", "/admin/sessions"})
 }
 
-// pagesOf are the pages in front of a fleet after its update.
+// pagesOf returns the pages for a fleet after its update.
 func pagesOf(u fleettest.Update) []place {
 	server, _, _ := strings.Cut(u.Word, ":")
 	return []place{
@@ -59,7 +59,7 @@ func TestPages(t *testing.T) {
 	d.look(d.pages())
 }
 
-// look checks pages in every look.
+// look checks pages in each of [browsertest.Looks].
 func (d *fixture) look(places []place) {
 	d.T.Helper()
 	for _, p := range places {
@@ -71,8 +71,8 @@ func (d *fixture) look(places []place) {
 	}
 }
 
-// The same once people and rules have locked tools in every way, and while the newer config is
-// refused: every page says so.
+// The pages also fit if tools are locked in every way and the newer config is refused. Every page
+// then shows that the config is refused.
 func TestPagesOfLockedTools(t *testing.T) {
 	d := open(t, small())
 	locked := lockAll(t, d.fleet, d.Program)
@@ -96,7 +96,7 @@ func TestPagesOfLockedTools(t *testing.T) {
 	d.look([]place{{"refused-inbox", "/admin"}, {"refused-config", "/admin/config"}})
 }
 
-// Errors have a page, too.
+// The pages of errors fit and are accessible.
 func TestProblemPages(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`status 4(04|22) of `)

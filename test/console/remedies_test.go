@@ -19,8 +19,8 @@ import (
 // addresses matches the URLs in answers to agents.
 var addresses = regexp.MustCompile(`https?://[^\s"\\<>]+`)
 
-// Every address that an agent is given in any state of a lock opens a page with the button that
-// lifts it: for a person who signs in once.
+// Every address in an answer about a locked tool opens a page with the button that unlocks the
+// tool. A person needs to sign in only once.
 func TestRemedies(t *testing.T) {
 	t.Run("laptop", func(t *testing.T) {
 		t.Parallel()
@@ -34,8 +34,8 @@ func TestRemedies(t *testing.T) {
 	})
 }
 
-// remedies collects the addresses that an agent with these headers is given, and opens them as a
-// person who signs in with a key.
+// remedies collects the addresses in the answers to an agent with these headers, and opens them as
+// a person who signs in with a key.
 func remedies(t *testing.T, fleet *fleettest.Fleet, p *programtest.Program, key string, agent ...string) {
 	t.Helper()
 	locked := lockAll(t, fleet, p)
@@ -48,11 +48,11 @@ func remedies(t *testing.T, fleet *fleettest.Fleet, p *programtest.Program, key 
 	})
 }
 
-// opened opens the URLs in answers to agents, as a person who signs in with a key. It expects at
-// least so many.
+// opened opens the addresses in answers to agents, as a person who signs in with a key. It expects
+// at least the given number of addresses.
 func opened(t *testing.T, p *programtest.Program, key string, least int, all iter.Seq2[lockedTool, []remedy]) {
 	t.Helper()
-	opens := map[string]string{} // addresses, with the button that is needed there
+	opens := map[string]string{} // address → button that the page must have
 	for l, told := range all {
 		for _, said := range told {
 			for _, address := range addresses.FindAllString(said.text, -1) {
@@ -64,7 +64,7 @@ func opened(t *testing.T, p *programtest.Program, key string, least int, all ite
 	}
 	buttons := slices.Compact(slices.Sorted(maps.Values(opens)))
 	if want := []string{"Approve", "Enable", "Unblock"}; !slices.Equal(buttons, want) || len(opens) < least {
-		t.Fatalf("agents are given %v, want addresses that need %q", opens, want)
+		t.Fatalf("addresses in the answers: %v, want some with %q", opens, want)
 	}
 	tab := browsertest.Open(t, p.URL)
 	tab.Forgive(`status 401 of `)
@@ -77,7 +77,7 @@ func opened(t *testing.T, p *programtest.Program, key string, least int, all ite
 		if at := tab.Location(); at != address {
 			t.Errorf("%s leads to %s", address, at)
 		}
-		if strings.Contains(address, "?") { // a list, of tools that are each decided about on a page of its own
+		if strings.Contains(address, "?") { // a list of tools, each with its own page
 			tab.Loads("the first tool of "+address, func() { tab.Click(`main [data-list] a`) })
 		}
 		has := strings.Join(tab.Texts(`main button:enabled`), ", ")
@@ -88,10 +88,10 @@ func opened(t *testing.T, p *programtest.Program, key string, least int, all ite
 	}
 }
 
-// A lockedTool is a tool that agents may not call.
-type lockedTool struct{ name, id, status, button string } // that lifts the lock; "": nobody can with a button
+// A lockedTool is a tool that agents may not call. button unlocks it; "" if no button does.
+type lockedTool struct{ name, id, status, button string }
 
-// lockAll puts tools into each state in which an agent may not call them.
+// lockAll puts tools into each locked state.
 func lockAll(t *testing.T, fleet *fleettest.Fleet, p *programtest.Program) []lockedTool {
 	t.Helper()
 	type listed struct{ ID, Server, Hash string }
@@ -131,8 +131,8 @@ func lockAll(t *testing.T, fleet *fleettest.Fleet, p *programtest.Program) []loc
 // A remedy is the reason in an answer to an agent, and the button that unlocks the tool.
 type remedy struct{ button, text string }
 
-// told returns the answers to an agent that requests a tool in every way. They include other tools
-// that a search for its name finds.
+// told returns the answers to an agent that requests a tool in every way. A search for the tool's
+// name may also find other tools.
 func told(p *programtest.Program, l lockedTool, headers ...string) []remedy {
 	p.T.Helper()
 	var out []remedy
@@ -142,7 +142,7 @@ func told(p *programtest.Program, l lockedTool, headers ...string) []remedy {
 	out = append(out, remedy{l.button, p.Call("describe_tools", map[string]any{"names": []string{l.id}}, headers...).Text})
 	for _, said := range out {
 		if !strings.Contains(said.text, l.status) {
-			p.T.Errorf("%s is %s, and an agent is told %s", l.id, l.status, said.text)
+			p.T.Errorf("%s is %s, but the answer to the agent is %s", l.id, l.status, said.text)
 		}
 	}
 	_, name, _ := strings.Cut(l.id, ":")

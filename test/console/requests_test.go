@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A gate is the program in front of a server, at which agents ask for things and people sign in with an
-// issuer.
+// A gate is the program with one server and an issuer. Agents request access, and people sign in at
+// the issuer.
 type gate struct {
 	*fixture
 	issuer *identitytest.Issuer
@@ -31,8 +31,8 @@ const (
 	pay        = `{"name":"pay","description":"Pays an invoice.","inputSchema":{"type":"object","properties":{"invoice":{"type":"string"},"amount":{"type":"number"}}},"annotations":{"destructiveHint":false}}`
 )
 
-// openGate starts a gate, whose one tool has changed since it was approved, and another waits for a person
-// at each call.
+// openGate starts a gate. One tool has changed since its approval, and each call of another tool
+// needs a confirmation.
 func openGate(t *testing.T) *gate {
 	t.Helper()
 	t.Parallel()
@@ -50,27 +50,28 @@ func openGate(t *testing.T) *gate {
 	return g
 }
 
-// agent returns the credentials of an agent that acts for somebody.
+// agent returns the credentials of an agent that acts for a person.
 func (g *gate) agent(id, human string) string {
 	return "Authorization: Bearer " + g.issuer.Token("gateway", map[string]any{"scope": "portcullis:write", "client_id": id, "sub": human})
 }
 
-// call has an agent call a tool of the server.
+// call calls a tool of the server as an agent.
 func (g *gate) call(as, tool, arguments string) agenttest.Result {
 	g.T.Helper()
 	return g.Call("call_tool_write", `{"name":"office:`+tool+`","args":`+arguments+`}`, as)
 }
 
-// enter signs in at the issuer as somebody, at a page that takes it, and comes to that page.
+// enter opens a page, signs in at the issuer as subject, and waits until the browser is at the
+// page.
 func (g *gate) enter(path, subject string, claims map[string]any) {
 	g.T.Helper()
 	g.issuer.Become(subject, claims)
 	g.tab.Goto(path)
 	atIssuer(g.tab, g.issuer)
-	comes(g.tab, path)
+	waitForPath(g.tab, path)
 }
 
-// kim signs in, who decides.
+// kim opens a page as kim, who may decide.
 func (g *gate) kim(path string) {
 	g.T.Helper()
 	g.enter(path, "8f3", map[string]any{"email": "kim@example.com", "email_verified": true, "groups": []string{"ops"}})
@@ -95,7 +96,7 @@ func TestRequestFollows(t *testing.T) {
 	id := open.Requests[0].ID
 	g.kim("/admin/requests/" + id)
 	tab.SeeText("#rest", "The request")
-	browsertest.Eval[bool](tab, `window.same = true`) // as long as this page is not replaced
+	browsertest.Eval[bool](tab, `window.same = true`) // lost if another page is loaded
 	g.CallJSON("request_access", someNote, &struct{}{}, g.agent("build-bot", "ann@example.com"))
 	look()
 	tab.SeeText("#rest", "1 other agent asks for the same definition")
@@ -114,8 +115,8 @@ func TestRequestFollows(t *testing.T) {
 	}
 }
 
-// The whole way in a browser: an agent meets a lock, its user asks through the link without a role,
-// a person decides, and the agent's next try goes through.
+// The gateway refuses an agent's call, and the agent's user, who has no role, requests access
+// through the link. Another person decides, and the agent's next call succeeds.
 func TestAskAndDecide(t *testing.T) {
 	g := openGate(t)
 	bot, tab := g.agent("deploy-bot", "sam@example.com"), g.tab
@@ -128,7 +129,7 @@ func TestAskAndDecide(t *testing.T) {
 	tab.SeeText("h1", "deploy-bot")
 	tab.SeeText("main", "No request was made yet")
 	if tab.Has("header nav") || tab.Has("footer") {
-		t.Error("who has no role is shown the way to other pages")
+		t.Error("a person without a role sees links to other pages")
 	}
 	tab.Everywhere("ask")
 	tab.Fill(`input[name=why]`, "the report is due")
@@ -148,12 +149,12 @@ func TestAskAndDecide(t *testing.T) {
 	tab.Everywhere("requests")
 	tab.Press("j")
 	tab.Loads("the request", func() { tab.Press("Enter") })
-	comes(tab, "/admin/requests/"+id)
+	waitForPath(tab, "/admin/requests/"+id)
 	tab.SeeText("main", "the report is due")
 	tab.SeeText("main", "1 other agent asks for the same definition")
 	tab.Everywhere("request")
 	if shown := tab.Texts("#decide button"); len(shown) < 6 {
-		t.Errorf("the buttons are %q", shown)
+		t.Errorf("buttons: %q", shown)
 	}
 	tab.Press("n")
 	tab.Type("read it")
@@ -169,12 +170,12 @@ func TestAskAndDecide(t *testing.T) {
 		t.Errorf("after the decision: %s", again.Text)
 	}
 	if others := g.call(g.agent("build-bot", "ann@example.com"), "send_mail", `{"to":"a@example.com","text":"x"}`); !others.IsError {
-		t.Error("another agent can call it too")
+		t.Error("another agent can call the tool")
 	}
 	tab.Loads("End the grant", func() { tab.ClickText("#decide button", "End the grant") })
 	tab.SeeText(".message", "Ended.")
 	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); !again.IsError {
-		t.Error("the grant has ended, and the agent can call it")
+		t.Error("the agent can call the tool after the end of the grant")
 	}
 	tab.Goto("/admin")
 	tab.SeeText("main", "1 request")
@@ -192,7 +193,7 @@ func TestAskAndDecide(t *testing.T) {
 	t.Logf("%d addresses, %d kinds of forms", len(c.seen), len(c.posts))
 }
 
-// The person of an agent adds to what it asked for, and who decides sees what each of the two says.
+// The agent's user adds a text to the agent's request. The person who decides sees both texts.
 func TestPersonSaysMore(t *testing.T) {
 	g := openGate(t)
 	tab := g.tab
@@ -217,7 +218,7 @@ func TestPersonSaysMore(t *testing.T) {
 	tab.SeeText(".message", "You withdrew the request.")
 }
 
-// A call that waits for a person, and one that is declined, without script.
+// A person confirms one call and declines another, without scripts.
 func TestConfirmACall(t *testing.T) {
 	g := openGate(t)
 	bot, tab := g.agent("deploy-bot", "sam@example.com"), g.tab
@@ -283,10 +284,10 @@ func TestHostileRequests(t *testing.T) {
 		g.fitsEverywhere()
 		g.tab.Shot(fmt.Sprintf("hostile-request-%d", n))
 		if n := browsertest.Eval[int](g.tab, foreign); n > 0 {
-			t.Errorf("%s: %d elements come out of what an agent wrote", path, n)
+			t.Errorf("%s: %d elements from the text of an agent", path, n)
 		}
 		if found := browsertest.Eval[[]string](g.tab, unseen); len(found) > 0 {
-			t.Errorf("%s has characters that nobody sees: %q", path, found)
+			t.Errorf("%s has invisible characters: %q", path, found)
 		}
 	}
 	g.tab.Goto("/admin/requests/" + call)
@@ -316,12 +317,12 @@ func TestEnterInRequests(t *testing.T) {
 				g.fixture.enter(scripts)
 				pressed++
 				if after := state(); after != before {
-					t.Fatalf("scripts %v: Enter in a field of %s did something: %s, before %s", scripts, path, after, before)
+					t.Fatalf("scripts %v: Enter in a field of %s changed the state to %s, before %s", scripts, path, after, before)
 				}
 			}
 		}
 		if pressed < 6 {
-			t.Errorf("scripts %v: there are %d fields: the search for them is broken", scripts, pressed)
+			t.Errorf("scripts %v: found %d fields: the search is broken", scripts, pressed)
 		}
 	}
 	local.Until(t, "the list has both requests", func() bool { return strings.Contains(state(), call) })

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/fleettest"
 )
 
-// marks returns what a page marks as changed, without what is there for screen readers.
+// marks returns the texts that a page marks as changed, without texts for screen readers.
 func (d *fixture) marks() []string {
 	d.T.Helper()
 	return browsertest.Eval[[]string](d.tab, `[...document.querySelectorAll('main :is(ins, del, mark):not(:is(ins, del) mark)')].map(e => {
@@ -20,8 +20,8 @@ func (d *fixture) marks() []string {
 	})`)
 }
 
-// The page marks exactly the changes: one word, one parameter, one character that is shown as its
-// number.
+// The page marks exactly the changes: one word, one parameter, and one invisible character, which
+// it shows as its number.
 func TestReviewMarks(t *testing.T) {
 	withCatalogs(t, func(t *testing.T, d *fixture) {
 		for name, c := range map[string]struct {
@@ -39,17 +39,17 @@ func TestReviewMarks(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				d.tab.Goto(page(c.id) + c.view)
 				if got := d.marks(); !slices.Equal(got, c.want) {
-					t.Errorf("marked is %q, want %q", got, c.want)
+					t.Errorf("marked: %q, want %q", got, c.want)
 				}
 			})
 		}
 		d.tab.Goto(page(d.fleet.Parameter))
 		if said := d.tab.Text(`main .items`); !strings.Contains(said, "parameter") || !strings.Contains(said, fleettest.Parameter) {
-			t.Errorf("of a new parameter is said:\n%s", said)
+			t.Errorf("text about the new parameter:\n%s", said)
 		}
 		d.tab.Goto(page(d.fleet.Hidden))
 		if got := strings.Join(d.marks(), " "); !strings.Contains(got, "⟨U+200B⟩") {
-			t.Errorf("of a hidden character is marked %q", got)
+			t.Errorf("mark of the hidden character: %q", got)
 		}
 	})
 }
@@ -77,8 +77,9 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// Several tools are decided about together after a look at the list of them: destructive ones and
-// those with a finding only if each was opened; the others are left out, by name.
+// A person can approve several tools together on one page. Destructive tools, and tools with a
+// finding, are included only after the person opened each of them. The page names the tools that it
+// leaves out.
 func TestBulk(t *testing.T) {
 	d := open(t, small())
 	tab := d.tab
@@ -92,17 +93,17 @@ func TestBulk(t *testing.T) {
 	tick()
 	chosen, left := tab.Texts(on), tab.Texts(out)
 	if len(chosen)+len(left) != 43 || len(left) == 0 || len(chosen) == 0 || !slices.Contains(left, d.fleet.Hidden) {
-		t.Errorf("on the sheet are %q, left out are %q", chosen, left)
+		t.Errorf("on the page: %q, left out: %q", chosen, left)
 	}
 	if decided := d.decided(); len(decided) > 0 {
-		t.Fatalf("the sheet decided %v", decided)
+		t.Fatalf("opening the page decided %v", decided)
 	}
 	tab.Everywhere("sheet")
 	opened := left[slices.IndexFunc(left, func(id string) bool { return slices.Contains(d.fleet.New, id) })]
 	tab.Goto(page(opened))
 	tick()
 	if again := tab.Texts(on); len(again) != len(chosen)+1 || !slices.Contains(again, opened) {
-		t.Errorf("%s was opened, and on the sheet are %q", opened, again)
+		t.Errorf("%s was opened, but the page has %q", opened, again)
 	}
 	tab.Click(`main [name=note]`)
 	tab.Type("seen together")
@@ -117,7 +118,7 @@ func TestBulk(t *testing.T) {
 	tab.Everywhere("done")
 	decided := d.decided()
 	if len(decided) != len(chosen)+1 {
-		t.Errorf("%d were decided about, want %d", len(decided), len(chosen)+1)
+		t.Errorf("%d decisions, want %d", len(decided), len(chosen)+1)
 	}
 	for _, e := range decided {
 		if e.Action != "approve" || e.Note != "seen together" || !slices.Contains(append(chosen, opened), e.id()) {
@@ -126,7 +127,8 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// A sheet that is sent twice, or late, decides about nothing that has changed since.
+// If the form for several tools is sent twice or late, it decides nothing about tools that have
+// changed since.
 func TestBulkIsStale(t *testing.T) {
 	d := open(t, small())
 	d.tab.Goto("/admin/tools?status=pending_approval&tier=read")
@@ -139,7 +141,7 @@ func TestBulkIsStale(t *testing.T) {
 	d.tab.Loads("the button", func() { d.tab.Click(`main form button[value=approve]`) })
 	n := len(d.decided())
 	if a := d.post("/admin/tools", form); a.Status >= 500 {
-		t.Errorf("the sheet sent again: %d", a.Status)
+		t.Errorf("form sent again: %d", a.Status)
 	}
 	if again := len(d.decided()); n == 0 || again != n {
 		t.Errorf("%d decisions, then %d", n, again)

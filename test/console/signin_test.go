@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
-// With agent tokens a person who follows an agent's link pastes an admin's token once. Then she makes
-// a token and revokes it.
+// With agent tokens, a person who follows an agent's link enters an admin token once. Then they
+// create a token and revoke it.
 func TestSignInWithAToken(t *testing.T) {
 	t.Parallel()
 	p := programtest.StartWith(t, programtest.Tokens(), t.TempDir(), "--demo")
@@ -53,7 +53,7 @@ func TestSignInWithAToken(t *testing.T) {
 	made := tab.Value(`input[readonly]`)
 	tab.Everywhere("tokens-made")
 	if a := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization: Bearer "+made); a.Status != http.StatusOK {
-		t.Errorf("the token that is shown is answered %d", a.Status)
+		t.Errorf("answer to the token on the page: %d", a.Status)
 	}
 	tab.Goto("/admin/tokens")
 	tab.Loads("the question", func() { tab.Click(`tr:has(td:first-child) a.button`) })
@@ -63,14 +63,15 @@ func TestSignInWithAToken(t *testing.T) {
 	tab.SeeText(".message", "token:ci is revoked")
 	tab.Everywhere("tokens")
 	if a := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization: Bearer "+made); a.Status != http.StatusUnauthorized {
-		t.Errorf("the revoked token is answered %d", a.Status)
+		t.Errorf("answer to the revoked token: %d", a.Status)
 	}
 	if strings.Contains(p.Log.String(), kim) || strings.Contains(p.Log.String(), made) {
 		t.Error("a token is in the log")
 	}
 }
 
-// A session that is ended elsewhere while a note is typed costs nothing but a sign-in.
+// If the session ends elsewhere while a person types a note, the person only needs to sign in
+// again.
 func TestSessionEndsWhileTyping(t *testing.T) {
 	t.Parallel()
 	p := programtest.Start(t, t.TempDir(), "--demo", "--actor", "kim")
@@ -101,17 +102,17 @@ func TestSessionEndsWhileTyping(t *testing.T) {
 	tab.Everywhere("again")
 	tab.Loads("the page again", func() { tab.Click("main button") })
 	if at := tab.Path(); at != path {
-		t.Errorf("it leads to %s", at)
+		t.Errorf("the sign-in leads to %s", at)
 	}
 	tab.SeeText(".problem", "Nothing was done: your form came too late")
 	if note := tab.Value(`input[name=note]`); note != `read twice, "ok" for me` {
 		t.Errorf("the note is %q", note)
 	}
 	if a := p.Send(path, ""); !strings.Contains(a.Body, `"pending_approval"`) {
-		t.Errorf("it was decided: %s", a.Body)
+		t.Errorf("the gateway decided: %s", a.Body)
 	}
 	tab.Loads("the decision", func() { tab.Click(`button[value=approve]`) })
 	if a := p.Send(path, ""); !strings.Contains(a.Body, `"callable"`) || !strings.Contains(a.Body, `read twice`) {
-		t.Errorf("it was not decided: %s", a.Body)
+		t.Errorf("the gateway did not decide: %s", a.Body)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// How long a page may be, in bytes as a browser without compression gets it: of usual definitions,
-// and of hostile ones.
+// The largest sizes of pages in bytes, without compression: with usual and with hostile
+// definitions.
 const (
 	maxPage    = 60 << 10
 	maxHostile = 200 << 10
@@ -31,11 +31,11 @@ func TestPageSizes(t *testing.T) {
 	}
 	a := d.Submit("/admin/tools/bulk", url.Values{"all": {"1"}, "action": {"approve"}, "status": {"callable"}})
 	if a.Status != http.StatusOK || len(a.Body) > maxPage || !strings.Contains(a.Body, "Skipped") {
-		t.Errorf("a sheet of all of them: status %d, %d bytes, want at most %d", a.Status, len(a.Body), maxPage)
+		t.Errorf("page for all tools together: status %d, %d bytes, want at most %d", a.Status, len(a.Body), maxPage)
 	}
 }
 
-// Real definitions are whole on every page that shows them.
+// Every page shows real definitions completely.
 func TestRealPages(t *testing.T) {
 	d, u := large(t, local.Tools(t))
 	for server, tools := range u.Now {

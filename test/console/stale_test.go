@@ -21,28 +21,29 @@ func (d *fixture) write(id string) {
 	d.tab.Type(typed)
 }
 
-// refused presses Approve, which must lead back to the form with what was typed, and decide nothing.
+// refused presses Approve. The gateway must show the form again with the typed note, and decide
+// nothing.
 func (d *fixture) refused(why string) {
 	d.T.Helper()
 	before := len(d.decided())
 	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
 	if said := strings.Join(d.tab.Texts(`[role=alert]`), " "); !strings.Contains(said, why) {
-		d.T.Errorf("it is said %q, want that %s", said, why)
+		d.T.Errorf("message %q, want %s", said, why)
 	}
 	if now := len(d.decided()); now != before {
 		d.T.Errorf("%d decisions were made", now-before)
 	}
 }
 
-// kept checks that the form has what was typed.
-func (d *fixture) kept() {
+// wantNote checks that the form has the typed note.
+func (d *fixture) wantNote() {
 	d.T.Helper()
 	if got := d.tab.Value(note); got != typed {
 		d.T.Errorf("the note is %q, %q was typed", got, typed)
 	}
 }
 
-// Two tabs, or two people, with the same tool: the second decision is not made over the first.
+// Two tabs, or two people, have the same tool open. The second decision does not replace the first.
 func TestTwoTabs(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`status 409 of `)
@@ -52,7 +53,7 @@ func TestTwoTabs(t *testing.T) {
 	other.Goto(page(id))
 	other.Loads("Block", func() { other.Click(`#decide button[value=block]`) })
 	d.refused("othing was decided")
-	d.kept()
+	d.wantNote()
 	if text := d.tab.Text("main"); !strings.Contains(text, "blocked") {
 		t.Errorf("the page does not say that the tool is blocked:\n%s", text)
 	}
@@ -62,7 +63,8 @@ func TestTwoTabs(t *testing.T) {
 	}
 }
 
-// The definition changes while a person reads it: what was not seen is not approved.
+// The definition changes while a person reads it. The gateway does not approve the unseen
+// definition.
 func TestStaleHash(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`status 409 of `)
@@ -78,9 +80,9 @@ func TestStaleHash(t *testing.T) {
 	d.fleet.Servers[server].SetTools(tools)
 	d.Sync()
 	d.refused("hanged")
-	d.kept()
+	d.wantNote()
 	if marks := d.tab.Texts("main ins"); !slices.ContainsFunc(marks, func(s string) bool { return strings.Contains(s, "Suddenly.") }) {
-		t.Errorf("marked are %q, want what changed meanwhile", marks)
+		t.Errorf("marked: %q, want the new change", marks)
 	}
 	var got struct {
 		Status string
@@ -94,21 +96,21 @@ func TestStaleHash(t *testing.T) {
 	}
 }
 
-// The record changes while a person reads, and the definition does not.
+// The record changes while a person reads, but the definition does not change.
 func TestStaleRevision(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`status 409 of `)
 	d.write(d.fleet.New[3])
 	d.Ask(http.StatusOK, page(d.fleet.New[3])+"/disable", json.RawMessage(`{"note": "not before Monday"}`), nil)
 	d.refused("othing was decided")
-	d.kept()
+	d.wantNote()
 	if text := d.tab.Text("main"); !strings.Contains(text, "not before Monday") {
-		t.Errorf("the page does not say what was decided meanwhile:\n%s", text)
+		t.Errorf("the page does not show the newer decision:\n%s", text)
 	}
 }
 
-// The gateway dies while a person types, and the browser says so. Once the gateway is back, going
-// back finds the form as it was typed, and loading again sends it again.
+// The gateway dies while a person types, and the browser shows an error. After a restart of the
+// gateway, going back shows the form with the typed note, and a reload sends the form again.
 func TestKilledGateway(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`ERR_CONNECTION|ERR_EMPTY_RESPONSE|the browser complains`)
@@ -125,7 +127,7 @@ func TestKilledGateway(t *testing.T) {
 	die(d.fleet.New[5])
 	browsertest.Eval[bool](d.tab, `setTimeout(() => history.back()) > 0`)
 	d.tab.See(note)
-	d.kept()
+	d.wantNote()
 	if decided := d.decided(); len(decided) > 0 {
 		t.Errorf("going back decided: %v", decided)
 	}

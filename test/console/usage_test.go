@@ -10,8 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
-// The page shows the use by agents, even after the program was killed: at most the last seconds are
-// lost.
+// The page shows the use by agents. If the program is killed, at most the last seconds are lost.
 func TestUsage(t *testing.T) {
 	d := open(t, small())
 	wanted := d.fleet.New[0]
