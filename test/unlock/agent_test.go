@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A protocol is one version of MCP.
+// An era is one generation of MCP.
 type era struct {
 	name   string
 	modern bool
@@ -22,22 +22,22 @@ type era struct {
 
 var eras = []era{{"2026-07-28 stateless", true}, {"2025-11-25 handshake", false}}
 
-// An agent is a client with credentials that opens pages for its user if the gateway asks it to.
+// An agent is a client with credentials. It can open pages for its user if the gateway requests it.
 type agent struct {
 	*agenttest.Client
 	t       *testing.T
 	era     era
 	bearer  string
-	session string // that a handshake opened
+	session string // id of the session from the handshake
 	sent    atomic.Int64
 }
 
-// An answered is an agent's view of the answer to a call.
-type answered struct {
+// A callResult is an agent's view of the answer to a call.
+type callResult struct {
 	Raw, Text string
-	Ran       bool   // the tool did it
-	Link      string // of the page that the client got to open; "": none
-	State     string // that its retry brings back; "": none
+	Ran       bool   // the tool ran
+	Link      string // page that the client should open; "": none
+	State     string // request state for the retry; "": none
 	Lock      struct {
 		Status  string
 		Request struct{ ID, State string }
@@ -45,7 +45,7 @@ type answered struct {
 	}
 }
 
-// agent returns one that bears credentials. One of the handshake protocol has a session.
+// agent returns an agent with credentials. With the handshake protocol, it has a session.
 func (w *world) agent(e era, bearer string) *agent {
 	w.T.Helper()
 	a := &agent{Client: &agenttest.Client{T: w.T, URL: w.URL}, t: w.T, era: e, bearer: bearer}
@@ -70,7 +70,7 @@ func (a *agent) post(method string, params map[string]any) agenttest.Answer {
 	return a.Do(http.MethodPost, "/mcp", body, h)
 }
 
-// request returns what is sent.
+// request returns the body and the headers of a request.
 func (a *agent) request(method string, params map[string]any) (body string, h http.Header) {
 	a.t.Helper()
 	h = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + a.bearer}}
@@ -95,10 +95,10 @@ func (a *agent) request(method string, params map[string]any) (body string, h ht
 	return string(data), h
 }
 
-// call calls a tool of a server. args is JSON, which is sent as it is.
-func (a *agent) call(name, args string) answered { a.t.Helper(); return a.retry(name, args, "") }
+// call calls a tool of a server. args is sent without changes.
+func (a *agent) call(name, args string) callResult { a.t.Helper(); return a.retry(name, args, "") }
 
-// tries calls it at a gateway that may go away.
+// tries calls a tool of a server, and ignores errors, because the gateway may be killed.
 func (a *agent) tries(name, args string) {
 	a.t.Helper()
 	body, h := a.request("tools/call", destructive(name, args))
@@ -110,13 +110,13 @@ func (a *agent) tries(name, args string) {
 	}
 }
 
-// destructive are the parameters of the call of a server's tool.
+// destructive returns the parameters of a call of a server's tool.
 func destructive(name, args string) map[string]any {
 	return map[string]any{"name": "call_tool_destructive", "arguments": json.RawMessage(fmt.Sprintf(`{"name":%q,"args":%s}`, name, args))}
 }
 
-// retry calls it again, with the state that the first answer gave.
-func (a *agent) retry(name, args, state string) answered {
+// retry calls a tool with the request state of an earlier answer.
+func (a *agent) retry(name, args, state string) callResult {
 	a.t.Helper()
 	params := destructive(name, args)
 	if state != "" {
@@ -125,7 +125,7 @@ func (a *agent) retry(name, args, state string) answered {
 	return a.read(a.post("tools/call", params))
 }
 
-// wants asks for a tool by request_access, and returns the state of that and the id of the request.
+// wants requests a tool with request_access, and returns the state and the id of the request.
 func (a *agent) wants(name, note string) (state, id string) {
 	a.t.Helper()
 	got := a.read(a.post("tools/call", map[string]any{"name": "request_access", "arguments": map[string]any{"names": []string{name}, "note": note}}))
@@ -142,7 +142,7 @@ func (a *agent) wants(name, note string) (state, id string) {
 }
 
 // read reads the answer to a call, of either protocol.
-func (a *agent) read(got agenttest.Answer) (out answered) {
+func (a *agent) read(got agenttest.Answer) (out callResult) {
 	a.t.Helper()
 	m := require.JSON[struct {
 		Result struct {
@@ -183,7 +183,7 @@ func (a *agent) read(got agenttest.Answer) (out answered) {
 	return out
 }
 
-// lastOf returns the message that ends an answer, which may come as a stream of events.
+// lastOf returns the last message of an answer, which may be a stream of events.
 func lastOf(body string) string {
 	last := body
 	for line := range strings.Lines(body) {
@@ -194,29 +194,30 @@ func lastOf(body string) string {
 	return last
 }
 
-// wantAsked checks that the gateway asked the client to open a page, in the way of its protocol.
-func (a *agent) wantAsked(got answered) {
+// wantAsked checks that the gateway requests the client to open a page, in the form of its
+// protocol.
+func (a *agent) wantAsked(got callResult) {
 	a.t.Helper()
 	if !strings.HasPrefix(got.Link, a.URL+"/admin/ask/") || (got.State != "") != a.era.modern || !strings.Contains(got.Text, "pending_approval") {
-		a.t.Fatalf("the client is not asked to open a page: %s", got.Raw)
+		a.t.Fatalf("the answer does not request to open a page: %s", got.Raw)
 	}
 }
 
-// wantSaid checks that the tool did nothing, and what the agent reads.
-func (a *agent) wantSaid(got answered, texts ...string) {
+// wantSaid checks that the tool did not run, and that the agent's text contains the texts.
+func (a *agent) wantSaid(got callResult, texts ...string) {
 	a.t.Helper()
 	if got.Ran {
 		a.t.Fatalf("the call ran: %s", got.Raw)
 	}
 	for _, text := range texts {
 		if !strings.Contains(got.Text, text) {
-			a.t.Errorf("the agent reads %q, which lacks %q", got.Text, text)
+			a.t.Errorf("the agent reads %q without %q", got.Text, text)
 		}
 	}
 }
 
-// wantRan checks that the tool did it.
-func (a *agent) wantRan(got answered) {
+// wantRan checks that the tool ran.
+func (a *agent) wantRan(got callResult) {
 	a.t.Helper()
 	if !got.Ran {
 		a.t.Fatalf("the call did not run: %s", got.Raw)

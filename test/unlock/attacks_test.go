@@ -26,7 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A tool out of an agent's scope looks to the agent like a missing tool, by each way to ask for it.
+// To an agent, a tool out of its scope looks like a missing tool, in each kind of request.
 func TestOutOfScopeCannotBeLearntOf(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -45,16 +45,16 @@ func TestOutOfScopeCannotBeLearntOf(t *testing.T) {
 				none := a.post("tools/call", require.JSON[map[string]any](t, strings.ReplaceAll(string(data), "vault:open", "ghost:opem")))
 				got, want := anonymous(there, "vault:open"), anonymous(none, "ghost:opem")
 				if there.Status != none.Status || got != want {
-					t.Errorf("%s, %s: %v is answered\n%s\nand one that does not exist\n%s", e.name, name, ask["name"], got, want)
+					t.Errorf("%s, %s: answer for %v\n%s\nbut for a missing tool\n%s", e.name, name, ask["name"], got, want)
 				}
 			}
 		}
 	}
 	if list := w.listed("all"); len(list) > 0 {
-		t.Errorf("it was asked for: %+v", list)
+		t.Errorf("the gateway stored requests: %+v", list)
 	}
 	if posted := w.slack.posted(); len(posted) > 0 {
-		t.Errorf("people are told: %q", posted)
+		t.Errorf("messages to people: %q", posted)
 	}
 	w.wantNothing("vault", len(w.vault.Calls()))
 }
@@ -133,12 +133,12 @@ func TestFloodIsBounded(t *testing.T) {
 		kept, bytes = kept+len(a.List), max(bytes, len(data))
 	}
 	if !all || len(seen) != agents || kept != agents*request.MaxOpen || bytes > 100<<10 {
-		t.Errorf("kept are %d requests of %d agents, at most %d bytes of one", kept, len(seen), bytes)
+		t.Errorf("the store has %d requests of %d agents, at most %d bytes of an agent", kept, len(seen), bytes)
 	}
 	t.Logf("%d asked in %v; kept: %d requests, at most %d bytes an agent; the list of all takes %v, one request %v", names+(agents-1)*each, asked, kept, bytes, listed, one)
 }
 
-// floods asks for many names, ten at a time.
+// floods requests many names, ten in each call.
 func (a *agent) floods(names int, why string) {
 	for n := 0; n < names; n += 10 {
 		var list []string
@@ -149,7 +149,7 @@ func (a *agent) floods(names int, why string) {
 	}
 }
 
-// hostileNotes are what an agent may say for its request.
+// hostileNotes contains hostile notes that an agent could send with its request.
 var hostileNotes = map[string]string{
 	"html":     `</blockquote><script>alert(1)</script><img src=x onerror=alert(2)><b>APPROVED by kim</b>`,
 	"bidi":     "invoice \u202ecod.exe\u2066 now\u2069\u200b\u200d\ufeff",
@@ -159,7 +159,7 @@ var hostileNotes = map[string]string{
 	"slack":    "<!channel> <!here> <@U012> <https://evil.example.com|Approve> *bold* @everyone",
 }
 
-// A note is text, wherever people read it; in what is posted it is not at all.
+// A note is text on every page and in every output. Messages do not contain it.
 func TestHostileNotes(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -228,36 +228,36 @@ func TestHostileArguments(t *testing.T) {
 		`{"to":"` + strings.Repeat("x", request.MaxArgs) + `"}`, `{"to":"ann","to":"eve"}`, `{"to":"\ud800"}`,
 	} {
 		if got := a.call("shop:pay", args); got.Ran || got.Lock.Confirm.Request != "" {
-			t.Errorf("%.40s is asked for: %s", args, got.Raw)
+			t.Errorf("the gateway requests a confirmation of %.40s: %s", args, got.Raw)
 		}
 	}
 	w.wantCalls("pay", n)
 }
 
-// wantSilent checks that a message has nothing of a hostile text.
+// wantSilent checks that a message contains no part of a hostile text.
 func (w *world) wantSilent(message, name string) {
 	w.T.Helper()
 	for _, part := range []string{"evil", "channel", "alert", "pwned", "invoice", "cod.exe", "🔥", "👨"} {
 		if strings.Contains(message, part) {
-			w.T.Errorf("%s: the message holds %q: %s", name, part, message)
+			w.T.Errorf("%s: the message contains %q: %s", name, part, message)
 		}
 	}
 }
 
-// firstWord returns the beginning of a note that can be seen as it is.
+// firstWord returns the start of a note that pages show without changes.
 func firstWord(note string) string {
 	return regexp.MustCompile(`[a-zA-Z]+|🔥`).FindString(note)
 }
 
-// wantText checks that nothing of a note became a part of the page.
+// wantText checks that no part of a note became an element of the page.
 func (w *world) wantText(tab *browsertest.Tab, name string) {
 	w.T.Helper()
 	if tab.Has(`main script, main img[src=x], main b:is([onerror]), [href*="evil"]`) || browsertest.Eval[bool](tab, `/[\u0000-\u0008\u001b\u202a-\u202e\u2066-\u2069]/.test(document.body.innerText)`) {
-		w.T.Errorf("%s: something of the note is a part of %s", name, tab.Path())
+		w.T.Errorf("%s: a part of the note is an element of %s", name, tab.Path())
 	}
 }
 
-// sealed makes a link as the gateway does that has the key.
+// sealed returns the code of a link, sealed with the gateway's key.
 func (w *world) sealed(c request.Code, at time.Time) string {
 	w.T.Helper()
 	s := seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{Current: []byte(sealKey)}, nil })
@@ -266,7 +266,7 @@ func (w *world) sealed(c request.Code, at time.Time) string {
 	return code
 }
 
-// A link is good for the person of its agent, as it was made, for a day.
+// A link is valid only for the user of its agent, without changes, and for a day.
 func TestLinksOfOthers(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -275,7 +275,7 @@ func TestLinksOfOthers(t *testing.T) {
 	code := strings.TrimPrefix(link, w.URL+"/admin/ask/")
 	_, id := a.wants("shop:drop", "the secret reason")
 
-	// The page of another person can be read, and nothing can be done there.
+	// Other people can read the page, but cannot act on it.
 	other := w.opens(lee, link)
 	other.SeeText("main", "shop")
 	stranger := w.opens(person{"u-eve", "eve@example.com", nil}, w.URL+"/admin/ask/"+id)
@@ -301,7 +301,7 @@ func TestLinksOfOthers(t *testing.T) {
 		}
 	}
 
-	// A link that was made elsewhere, for another purpose, or too long ago leads nowhere.
+	// The gateway does not find a link that is forged, changed or expired.
 	jar := "Cookie: portcullis=" + owner.Cookie("portcullis")
 	agentOf := func(p person) request.Agent {
 		return request.Agent{Way: identity.WayJWT, ID: "ide", Human: p.subject, Subject: w.issuer.URL + " " + p.subject}
@@ -319,7 +319,7 @@ func TestLinksOfOthers(t *testing.T) {
 			t.Errorf("a link that is %s: %d", name, got.Status)
 		}
 	}
-	// One that is of another definition, of a tool that is not there or of a server out of scope asks for nothing.
+	// A link for another definition, a missing tool or another person creates no request.
 	proof := w.proof(strings.TrimPrefix(jar, "Cookie: "))
 	before := len(w.listed("all"))
 	for name, c := range map[string]request.Code{
@@ -335,13 +335,13 @@ func TestLinksOfOthers(t *testing.T) {
 		}
 	}
 	if after := len(w.listed("all")); after != before {
-		t.Errorf("%d requests were made", after-before)
+		t.Errorf("%d new requests", after-before)
 	}
 }
 
 const htmlOnly = "Accept: text/html"
 
-// proof returns what the forms of a session hold.
+// proof returns the CSRF token of a session.
 func (w *world) proof(jar string) string {
 	w.T.Helper()
 	page := w.Send("/admin/me", "", "Cookie: "+jar, "Authorization: ", htmlOnly).Body
@@ -351,12 +351,12 @@ func (w *world) proof(jar string) string {
 		m = regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(page)
 	}
 	if m == nil {
-		w.T.Fatalf("no form has a proof: %s", page)
+		w.T.Fatalf("no form has a CSRF token: %s", page)
 	}
 	return html.UnescapeString(m[1])
 }
 
-// posts sends a form as a browser does that has these cookies.
+// posts sends a form as a browser with these cookies does.
 func (w *world) posts(path string, form url.Values, jar string, headers ...string) agenttest.Answer {
 	w.T.Helper()
 	return w.Send(path, form.Encode()+"&x=", append([]string{
@@ -364,7 +364,7 @@ func (w *world) posts(path string, form url.Values, jar string, headers ...strin
 	}, headers...)...)
 }
 
-// An agent decides nothing with its own credentials, and no other site decides in the name of a person.
+// An agent cannot decide with its own credentials, and another site cannot decide for a person.
 func TestOnlyPeopleDecide(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -394,7 +394,8 @@ func TestOnlyPeopleDecide(t *testing.T) {
 		}
 	}
 
-	// The token of an approver that an agent bears has his role, and decides nothing that this agent asks for.
+	// An agent with the token of an approver has the approver's role, but cannot decide about its
+	// own requests.
 	chief := w.issuer.Token(audience, map[string]any{"sub": kim.subject, "client_id": "ide", "groups": kim.groups, "scope": "portcullis:destructive"})
 	_, own := w.agent(eras[0], chief).wants("shop:ship", note)
 	for _, id := range []string{id, own} {
@@ -402,7 +403,7 @@ func TestOnlyPeopleDecide(t *testing.T) {
 		for _, v := range []string{"approved", "allowed", "confirmed", "declined"} {
 			body := fmt.Sprintf(`{"verdict":%q,"hash":%q,"args":%q,"minutes":1,"reason":"mine"}`, v, s.Hash, s.Args)
 			if got := w.Send("/admin/requests/"+id+"/decide", body, "Authorization: Bearer "+chief); got.Status != http.StatusForbidden {
-				t.Errorf("an agent that bears an approver's token: %s: %d %s", v, got.Status, got.Body)
+				t.Errorf("an agent with an approver's token: %s: %d %s", v, got.Status, got.Body)
 			}
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 )
 
-// A person signs in at the issuer.
+// A person is a user of the issuer.
 type person struct {
 	subject, name string
 	groups        []string
 }
 
-// opens opens a page in a new browser, and signs in on the way there.
+// opens opens a page in a new browser, signs in, and waits for the page.
 func (w *world) opens(p person, link string) *browsertest.Tab {
 	w.T.Helper()
 	tab := browsertest.Open(w.T, w.URL, w.issuer.URL)
@@ -22,12 +22,12 @@ func (w *world) opens(p person, link string) *browsertest.Tab {
 	tab.ClickText("main button", "Sign in with "+strings.TrimPrefix(w.issuer.URL, "http://"))
 	tab.SeeText("h1", "Issuer")
 	tab.Click("#agree")
-	tab.Until("the browser comes to "+link, "location.href === "+strconv.Quote(link))
+	tab.Until("the browser is at "+link, "location.href === "+strconv.Quote(link))
 	return tab
 }
 
-// asks opens the page behind a link as the agent's user, says why, and presses the button. It
-// returns the id of the request.
+// asks opens a link as the agent's user, enters a reason, and presses the button. It returns the id
+// of the request.
 func (w *world) asks(p person, link, why string) (id string) {
 	w.T.Helper()
 	tab := w.opens(p, link)
@@ -41,13 +41,13 @@ func (w *world) asks(p person, link, why string) (id string) {
 	return id
 }
 
-// A verdict is a button of the page about a request, and what is typed before.
+// A verdict is a button of the page of a request, and the fields to fill in before.
 type verdict struct {
 	value, reason string
 	minutes       int
 }
 
-// decides opens the link of a message as a person who may, and presses a button.
+// decides opens the link of a message as p, and presses a button.
 func (w *world) decides(p person, link string, v verdict) *browsertest.Tab {
 	w.T.Helper()
 	tab := w.opens(p, link)
@@ -55,7 +55,7 @@ func (w *world) decides(p person, link string, v verdict) *browsertest.Tab {
 	return tab
 }
 
-// press decides on a page about a request that is open.
+// press decides on the page of an open request.
 func (w *world) press(tab *browsertest.Tab, v verdict) {
 	w.T.Helper()
 	if v.reason != "" {
@@ -66,5 +66,5 @@ func (w *world) press(tab *browsertest.Tab, v verdict) {
 	}
 	button := "#decide button[value=" + v.value + "]"
 	tab.Loads("the decision", func() { tab.Click(button) })
-	tab.Until("there is nothing left to decide so", "!document.querySelector('"+button+"')") // a page that loads late counts as one, too
+	tab.Until("the button is gone", "!document.querySelector('"+button+"')") // wait for the next page
 }

@@ -29,7 +29,7 @@ type place struct {
 
 var places = []place{{"bolt", onBolt}, {"DynamoDB", onDynamo}}
 
-// A program is the gateway as one process over bolt.
+// A program is the gateway as one process with a bolt file.
 type program struct{ *programtest.Program }
 
 // onBolt runs `portcullis serve`.
@@ -51,7 +51,7 @@ func openBolt(t *testing.T) *world {
 
 func (p program) sync(t *testing.T) { t.Helper(); p.Sync() }
 
-// requests stops the program, which has its file for itself, until close.
+// requests stops the program until close, because only one process can open the bolt file.
 func (p program) requests(t *testing.T) (*request.Store, func()) {
 	t.Helper()
 	p.Stop()
@@ -63,7 +63,7 @@ func (p program) requests(t *testing.T) (*request.Store, func()) {
 	}
 }
 
-// functions are the gateway as AWS has it.
+// functions is the gateway as Lambda functions.
 type functions struct {
 	*lambdatest.Stack
 	syncer *lambdatest.Function
@@ -76,15 +76,15 @@ func onDynamo(t *testing.T) func(*testing.T) *world {
 	return b.open
 }
 
-// The parts that the gateways on an emulator share.
+// A built contains the parts that the gateways on an emulator share.
 type built struct {
 	endpoint string
 	programs string
 	roles    map[string]roletest.Role
 }
 
-// open runs the functions behind one address, with their rights from the template. The function
-// that they start by an event is the sync function.
+// open runs the functions behind one address, with their rights from the template. The sync
+// function receives the events that the other functions send.
 func (b built) open(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)

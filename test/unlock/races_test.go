@@ -19,21 +19,21 @@ import (
 
 const note = "to do my work"
 
-// A seen is a request as the API shows it.
+// A seen is the API's view of a request.
 type seen struct {
 	ID, State, Hash, Args, Tool string
 	Alike                       []string
 	Agent                       struct{ ID string }
 }
 
-// see returns a request.
+// see returns the API's view of a request.
 func (w *world) see(id string) (s seen) {
 	w.T.Helper()
 	w.Ask(http.StatusOK, "/admin/requests/"+id, nil, &s)
 	return s
 }
 
-// listed returns the requests that are open, or all.
+// listed returns the requests in a state, or all.
 func (w *world) listed(state string) (list []seen) {
 	w.T.Helper()
 	var page struct{ Requests []seen }
@@ -41,7 +41,7 @@ func (w *world) listed(state string) (list []seen) {
 	return page.Requests
 }
 
-// decide sends a decision about a request as it was seen.
+// decide sends a decision about a request in its seen state.
 func (w *world) decide(s seen, v verdict) agenttest.Answer {
 	w.T.Helper()
 	body, err := json.Marshal(map[string]any{"verdict": v.value, "hash": s.Hash, "args": s.Args, "reason": v.reason, "minutes": v.minutes})
@@ -49,7 +49,7 @@ func (w *world) decide(s seen, v verdict) agenttest.Answer {
 	return w.Send("/admin/requests/"+s.ID+"/decide", string(body))
 }
 
-// atOnce does all of it at one moment, or as much of it as the place takes.
+// atOnce runs the functions at the same time, but at most w.width of them.
 func (w *world) atOnce(all ...func()) {
 	var wg sync.WaitGroup
 	start, turn := make(chan struct{}), make(chan struct{}, w.width)
@@ -65,7 +65,7 @@ func (w *world) atOnce(all ...func()) {
 	wg.Wait()
 }
 
-// more gives the shop more tools, t0, t1, …, which wait.
+// more adds the pending tools t0, t1, … to the shop.
 func (w *world) more(n int) {
 	w.T.Helper()
 	w.shop.SetTools(append(tools("does its work"), numbered(n)...))
@@ -79,7 +79,7 @@ func numbered(n int) (out []json.RawMessage) {
 	return out
 }
 
-// If two people decide at the same time, one decision counts, and the agent gets that one.
+// If two people decide at the same time, one decision counts, and the agent gets this decision.
 func twoApprovers(t *testing.T, w *world) {
 	const rounds = 16
 	w.more(rounds)
@@ -88,7 +88,7 @@ func twoApprovers(t *testing.T, w *world) {
 	no := verdict{value: "declined", reason: "use staging"}
 	won := map[string]int{}
 	for n := range rounds {
-		if n%8 == 0 && n > 0 { // no more than 10 are open, and those that were declined are not
+		if n%8 == 0 && n > 0 { // at most 10 requests are open; declined requests are closed
 			a = w.agent(eras[0], w.token(fmt.Sprintf("racer-%d", n)))
 		}
 		name := fmt.Sprintf("shop:t%d", n)
@@ -97,34 +97,34 @@ func twoApprovers(t *testing.T, w *world) {
 		var one, two agenttest.Answer
 		w.atOnce(func() { one = w.decide(s, open) }, func() { two = w.decide(s, no) })
 		if (one.Status == http.StatusOK) == (two.Status == http.StatusOK) {
-			t.Fatalf("%s and declined at one moment: %d %s and %d %s", open.value, one.Status, one.Body, two.Status, two.Body)
+			t.Fatalf("%s and declined at the same time: %d %s and %d %s", open.value, one.Status, one.Body, two.Status, two.Body)
 		}
 		for _, lost := range []agenttest.Answer{one, two} {
 			if lost.Status != http.StatusOK && (lost.Status != http.StatusConflict || !strings.Contains(lost.Body, "nothing was decided")) {
-				t.Errorf("who lost is told %d %s", lost.Status, lost.Body)
+				t.Errorf("answer to the losing decision: %d %s", lost.Status, lost.Body)
 			}
 		}
 		got := a.call(name, `{}`)
 		if winner := w.see(id).State; one.Status == http.StatusOK {
 			won[open.value]++
 			if a.wantRan(got); winner != open.value {
-				t.Errorf("%s won, and the request is %s", open.value, winner)
+				t.Errorf("the agent has the decision %s, but the request is %s", open.value, winner)
 			}
 		} else {
 			won["declined"]++
 			if a.wantSaid(got, " declined access request "+id+`. Reason: "use staging".`); winner != "declined" {
-				t.Errorf("declined won, and the request is %s", winner)
+				t.Errorf("the agent has the decision declined, but the request is %s", winner)
 			}
 		}
 	}
 	if ran := len(w.shop.Calls()); ran != won["approved"]+won["allowed"] {
 		t.Errorf("%d calls reached the server, %v", ran, won)
 	}
-	t.Logf("who won: %v", won)
+	t.Logf("decisions that counted: %v", won)
 }
 
-// A hundred agents request the same tool during the decision: each request has an answer, and each
-// agent's next call has the final one.
+// A hundred agents request the same tool during the decision. Each request gets an answer, and each
+// agent's next call gets the final decision.
 func manyJoin(t *testing.T, w *world) {
 	const n = 100
 	agents := make([]*agent, n)
@@ -158,7 +158,7 @@ func manyJoin(t *testing.T, w *world) {
 		a.wantSaid(a.call("shop:drop", `{}`), " declined access request "+ids[i]+".")
 	}
 
-	// Now the decision falls in between.
+	// Now the decision comes during the requests.
 	clear(ids)
 	first := w.agent(eras[0], w.token("joins-first"))
 	_, id := first.wants("shop:ship", note)
@@ -172,21 +172,21 @@ func manyJoin(t *testing.T, w *world) {
 		a.wantRan(a.call("shop:ship", `{}`))
 	}
 	if left := w.listed("open"); len(left) > 0 {
-		t.Errorf("%d requests wait although everybody can call it: %+v", len(left), left[0])
+		t.Errorf("%d requests are open, but every agent can call the tool: %+v", len(left), left[0])
 	}
 	w.wantCalls("ship", n+1)
 	w.wantCalls("drop", 0)
 }
 
-// People decide about a definition as they saw it, while the server changes it to another and back. No
-// call is sent while the other one is listed.
+// People decide about the definition that they saw, while the server changes the definition and
+// back. The gateway sends no call while the server lists the other definition.
 func decisionsAgainstAChange(t *testing.T, w *world) {
 	const rounds = 12
 	agents := []*agent{w.agent(eras[0], w.token("one")), w.agent(eras[1], w.token("two"))}
 	_, id := agents[0].wants("shop:ship", note)
 	seenHash := w.see(id).Hash
 
-	var turn sync.RWMutex // held by who changes what is listed
+	var turn sync.RWMutex // locked during a change of the list
 	var ended atomic.Bool
 	other := false
 	var ran, refused, decided, round atomic.Int64
@@ -200,7 +200,7 @@ func decisionsAgainstAChange(t *testing.T, w *world) {
 				turn.RUnlock()
 				switch {
 				case got.Ran && is:
-					t.Errorf("a call was sent although the definition is another: %s", got.Raw)
+					t.Errorf("the gateway sent a call of another definition: %s", got.Raw)
 				case got.Ran:
 					ran.Add(1)
 				default:
@@ -245,20 +245,21 @@ func decisionsAgainstAChange(t *testing.T, w *world) {
 		turn.Unlock()
 		before := refused.Load() + ran.Load()
 		local.Until(t, "the agents call", func() bool { return refused.Load()+ran.Load() > before+4 })
-		turn.Lock() // before it changes again nobody may say that it did
+		turn.Lock() // all checks of this definition end before the next change
 		other = false
 		turn.Unlock()
 	}
 	ended.Store(true)
 	wg.Wait()
-	t.Logf("%d calls ran, %d were refused, %d decisions held", ran.Load(), refused.Load(), decided.Load())
+	t.Logf("%d calls ran, %d were refused, %d decisions were accepted", ran.Load(), refused.Load(), decided.Load())
 	if ran.Load() == 0 || refused.Load() == 0 || decided.Load() == 0 {
-		t.Error("nothing happened of what this test is about")
+		t.Error("the test had no allowed call, no refused call or no decision")
 	}
 	w.wantCalls("ship", int(ran.Load()))
 }
 
-// If a person confirmed a call once, and many calls come at the same time, the gateway sends one.
+// If a person confirmed one call, and the agent sends many at the same time, the gateway sends only
+// one.
 func confirmedOnce(t *testing.T, w *world) {
 	const n, args = 12, `{"to":"ann","amount":"5"}`
 	bearer := w.token("once")
@@ -286,7 +287,7 @@ func confirmedOnce(t *testing.T, w *world) {
 	w.wantCalls("pay", 1)
 }
 
-// The program dies at any moment of a confirmed call. After that the call is not sent a second time.
+// The program dies at a random moment of a confirmed call. The gateway never sends the call twice.
 func TestKilledInAConfirmedCall(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -311,7 +312,7 @@ func TestKilledInAConfirmedCall(t *testing.T) {
 		gone := make(chan struct{})
 		go func() { defer close(gone); a.tries("shop:pay", args) }()
 		if n == 0 {
-			local.Until(t, "the call is sent", func() bool { return sent(to) > 0 })
+			local.Until(t, "the gateway has sent the call", func() bool { return sent(to) > 0 })
 		} else {
 			<-time.After(time.Duration(n) * time.Millisecond)
 		}
@@ -322,7 +323,7 @@ func TestKilledInAConfirmedCall(t *testing.T) {
 		got := a.call("shop:pay", args)
 		switch after := sent(to); {
 		case after > 1, after > before && !got.Ran, after == before && got.Ran:
-			t.Errorf("the call was sent %d times, %d before the program died: %s", after, before, got.Raw)
+			t.Errorf("the gateway sent the call %d times, %d before it died: %s", after, before, got.Raw)
 		case got.Ran:
 			outcomes["died before the use"]++
 		case strings.Contains(got.Text, "The confirmation "+id+" was used"):
@@ -331,7 +332,7 @@ func TestKilledInAConfirmedCall(t *testing.T) {
 			t.Errorf("the agent reads %s", got.Raw)
 		}
 		if again := a.call("shop:pay", args); again.Ran || sent(to) > 1 {
-			t.Errorf("the call was sent %d times: %s", sent(to), again.Raw)
+			t.Errorf("the gateway sent the call %d times: %s", sent(to), again.Raw)
 		}
 	}
 	t.Logf("%v", outcomes)

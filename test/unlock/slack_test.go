@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A slack is where messages are posted to.
+// A slack is a stub of Slack that records messages.
 type slack struct {
 	URL string
 
@@ -41,14 +41,14 @@ func startSlack(t *testing.T) *slack {
 	return s
 }
 
-// posted returns what was posted so far.
+// posted returns the messages so far.
 func (s *slack) posted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.bodies)
 }
 
-// buttons returns where the buttons of a message lead.
+// buttons returns the links of the buttons of a message.
 func buttons(t testing.TB, body string) (links []string) {
 	t.Helper()
 	var walk func(v any)
@@ -75,7 +75,7 @@ func buttons(t testing.TB, body string) (links []string) {
 // several messages match, it returns the last.
 func (w *world) told(id, says string) (link, body string) {
 	w.T.Helper()
-	local.Until(w.T, "people are told of "+id+": "+says, func() bool {
+	local.Until(w.T, "a message about "+id+" contains "+says, func() bool {
 		for _, b := range slices.Backward(w.slack.posted()) {
 			if strings.Contains(b, id) && strings.Contains(b, says) && json.Valid([]byte(b)) {
 				body = b

@@ -8,23 +8,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// The client opens the page, the person asks there, and the tool is approved for everybody.
+// The client opens the page, the user requests access there, and a person approves the tool for all
+// agents.
 func approvedForAll(t *testing.T, w *world, e era) {
 	a, other := w.agent(e, w.actsFor(sam)), w.agent(e, w.token("other-"+e.name[:4]))
 	got := a.call("shop:ship", `{"to":"sam"}`)
 	a.wantAsked(got)
-	again := a.retry("shop:ship", `{"to":"sam"}`, got.State) // its client says that the page was opened
+	again := a.retry("shop:ship", `{"to":"sam"}`, got.State) // the client reports that it opened the page
 	a.wantSaid(again, "pending_approval")
 	if e.modern && again.State != "" {
-		t.Errorf("a retry is asked once more: %s", again.Raw)
+		t.Errorf("the answer to the retry requests to open the page again: %s", again.Raw)
 	}
 	if posted := w.slack.posted(); len(posted) > 0 {
-		t.Fatalf("people are told of a call that nobody asked for: %q", posted)
+		t.Fatalf("message about a call without a request: %q", posted)
 	}
 	id := w.asks(sam, got.Link, "to send the parcel")
 	link, message := w.told(id, "shop:ship")
 	if strings.Contains(message, "parcel") || strings.Contains(message, "does its work") {
-		t.Errorf("the message holds a text of a person or of the server: %s", message)
+		t.Errorf("the message contains a text of a person or of the server: %s", message)
 	}
 	a.wantSaid(a.retry("shop:ship", `{"to":"sam"}`, got.State), "You requested access ", "("+id+", open).")
 	w.wantCalls("ship", 0)
@@ -37,7 +38,7 @@ func approvedForAll(t *testing.T, w *world, e era) {
 	w.wantCalls("ship", 2)
 }
 
-// The agent requests access automatically. The answer says who declined and what to do instead.
+// The agent itself requests access. After a refusal, its answer names the person and their reason.
 func declined(t *testing.T, w *world, e era) {
 	a := w.agent(e, w.actsFor(sam))
 	state, id := a.wants("shop:drop", "the table is old")
@@ -49,7 +50,7 @@ func declined(t *testing.T, w *world, e era) {
 	}
 	link, message := w.told(id, "shop:drop")
 	if strings.Contains(message, "the table is old") {
-		t.Errorf("the message holds the agent's note: %s", message)
+		t.Errorf("the message contains the agent's note: %s", message)
 	}
 	a.wantSaid(a.call("shop:drop", `{}`), "You requested access ", "("+id+", open).", w.URL+"/admin/ask/"+id)
 	tab := w.opens(kim, link)
@@ -59,18 +60,18 @@ func declined(t *testing.T, w *world, e era) {
 	said := a.call("shop:drop", `{}`)
 	a.wantSaid(said, "kim@example.com declined access request "+id+`. Reason: "use staging".`)
 	if said.Lock.Request.ID != id || said.Lock.Request.State != "declined" {
-		t.Errorf("what programs read: %+v", said.Lock)
+		t.Errorf("lock in the answer: %+v", said.Lock)
 	}
 	if state, same := a.wants("shop:drop", "please"); state != "declined" || same != id {
-		t.Errorf("asked after the no: %s %s", state, same)
+		t.Errorf("request after the refusal: %s %s", state, same)
 	}
 	asker := w.opens(sam, w.URL+"/admin/ask/"+id)
 	asker.SeeText("main", "use staging")
 	w.wantCalls("drop", 0)
 }
 
-// One agent may call it for a minute. When that is over a call that runs goes on, and the next one is
-// refused.
+// One agent may call the tool for a limited time. After the end, a running call continues and the
+// next call is refused.
 func allowedUntilAnEnd(t *testing.T, w *world, e era) {
 	name := "clock-" + e.name[:4]
 	a, other := w.agent(e, w.token(name)), w.agent(e, w.actsFor(sam))
@@ -82,13 +83,13 @@ func allowedUntilAnEnd(t *testing.T, w *world, e era) {
 	other.wantSaid(other.call("shop:rotate", `{}`), "pending_approval")
 	w.wantCalls("rotate", 1)
 
-	end := time.Now().Add(8 * time.Second) // of which the program may take some to start again
+	end := time.Now().Add(8 * time.Second) // includes the restart of the program
 	w.endsAt(id, end)
-	long := make(chan answered, 1)
+	long := make(chan callResult, 1)
 	go func() { long <- a.call("shop:rotate", `{"to":"wait"}`) }()
 	local.Until(t, "the long call runs", func() bool { return w.calls("rotate") == 2 })
 	ran := 2
-	var last answered
+	var last callResult
 	local.Until(t, "the grant ends", func() bool {
 		if last = a.call("shop:rotate", `{}`); last.Ran {
 			ran++
@@ -96,24 +97,24 @@ func allowedUntilAnEnd(t *testing.T, w *world, e era) {
 		return !last.Ran
 	})
 	if early := time.Until(end); early > 0 {
-		t.Errorf("it ended %v early: %s", early, last.Raw)
+		t.Errorf("the grant ended %v early: %s", early, last.Raw)
 	}
 	a.wantSaid(last, "The grant of access request "+id+" by lee@example.com ended", `request_access`)
 	select {
 	case w.hold <- struct{}{}:
 	case got := <-long:
-		t.Fatalf("the call that ran when it ended is answered before the server answers: %s", got.Raw)
+		t.Fatalf("the running call ended before the server answered: %s", got.Raw)
 	}
 	if got := <-long; !got.Ran {
-		t.Errorf("the call that ran when it ended: %s", got.Raw)
+		t.Errorf("the call that was running at the end of the grant: %s", got.Raw)
 	}
 	w.wantCalls("rotate", ran)
 	if state, next := a.wants("shop:rotate", "once more"); state != "open" || next == id {
-		t.Errorf("asked after the end: %s %s", state, next)
+		t.Errorf("request after the end: %s %s", state, next)
 	}
 }
 
-// One call is confirmed with its arguments, and can be made once.
+// A person confirms one call with its arguments, and the agent can make this call once.
 func oneCall(t *testing.T, w *world, e era) {
 	a := w.agent(e, w.actsFor(sam))
 	const args = `{"to":"ann","amount":"5"}`
@@ -122,12 +123,12 @@ func oneCall(t *testing.T, w *world, e era) {
 	_, id, _ := strings.Cut(got.Link, "/admin/ask/")
 	link, message := w.told(id, "shop:pay")
 	if strings.Contains(message, "ann") {
-		t.Errorf("the message holds an argument: %s", message)
+		t.Errorf("the message contains an argument: %s", message)
 	}
 	said := a.retry("shop:pay", args, got.State)
 	a.wantSaid(said, "You requested access ", "("+id+", open).")
 	if said.Lock.Confirm.Request != id {
-		t.Errorf("what programs read: %s", said.Raw)
+		t.Errorf("answer to the call: %s", said.Raw)
 	}
 	asker := w.opens(sam, got.Link)
 	asker.SeeText("#what ~ pre", `"amount"`)
@@ -141,7 +142,7 @@ func oneCall(t *testing.T, w *world, e era) {
 		got := a.call("shop:pay", other)
 		a.wantSaid(got, "Nothing was called.")
 		if strings.Contains(got.Text, id) {
-			t.Errorf("the call with %s is answered by the request of another: %s", other, got.Text)
+			t.Errorf("the call with %s got the answer of another call: %s", other, got.Text)
 		}
 	}
 	w.wantCalls("pay", 0)

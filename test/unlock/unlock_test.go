@@ -1,8 +1,9 @@
-// Package unlock_test proves from end to end that a lock can be lifted during a session: an agent
-// meets the lock, its user asks, the gateway notifies another person, and that person decides. The
-// agent's next try succeeds, or its refusal has the reason. The gateway is the real program over
-// bolt, or the built functions over DynamoDB of an emulator. People use a Chromium and sign in at
-// an issuer. Messages go to a stub of Slack, and the test counts what the server received.
+// Package unlock_test tests end to end that people can unlock a tool during a session. The gateway
+// refuses an agent's call, the agent's user requests access, the gateway notifies another person,
+// and this person decides. The agent's next call succeeds, or its refusal has the reason. The
+// gateway is the real program with bolt, or the built functions with an emulator of DynamoDB.
+// People use Chromium and sign in at an issuer. Messages go to a stub of Slack, and the tests count
+// the server's calls.
 package unlock_test
 
 import (
@@ -19,12 +20,12 @@ func TestMain(m *testing.M) {
 
 // The people of these tests.
 var (
-	sam = person{"u-sam", "sam@example.com", nil}                   // for whom an agent acts; she has no role
-	kim = person{"u-kim", "kim@example.com", []string{"approvers"}} // who decides
-	lee = person{"u-lee", "lee@example.com", []string{"approvers"}} // who decides too
+	sam = person{"u-sam", "sam@example.com", nil}                   // user of an agent, without a role
+	kim = person{"u-kim", "kim@example.com", []string{"approvers"}} // decides
+	lee = person{"u-lee", "lee@example.com", []string{"approvers"}} // decides too
 )
 
-// A step is one way from a lock to an answer.
+// A step is a scenario from a refused call to the final answer.
 type step struct {
 	name string
 	run  func(*testing.T, *world, era)
@@ -37,7 +38,7 @@ var steps = []step{
 	{"one call", oneCall},
 }
 
-// Actions of people and agents at the same time.
+// races contains scenarios with simultaneous actions of people and agents.
 var races = []struct {
 	name string
 	run  func(*testing.T, *world)
@@ -48,7 +49,7 @@ var races = []struct {
 	{"decisions against a change", decisionsAgainstAChange},
 }
 
-// In both protocols, on bolt and on DynamoDB.
+// Each scenario works with both protocols, on bolt and on DynamoDB.
 func TestUnlockInPlace(t *testing.T) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {

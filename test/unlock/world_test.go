@@ -22,41 +22,41 @@ const (
 	tokenKey = "a key that is for tests alone, of 32 bytes and more"
 )
 
-// A world is a gateway with everything around it: the server "shop" with tools that wait, and with pay,
-// each call of which is to be confirmed; the server "vault", which is in the scope of no agent here; the
-// issuer; and Slack.
+// A world contains a gateway, two servers, the issuer and Slack. The server "shop" has pending
+// tools, and "pay", each call of which needs a confirmation. No agent has the server "vault" in its
+// scope.
 type world struct {
-	agenttest.Client // /admin by the issuer's word for an operator
+	agenttest.Client // requests to /admin have an operator's token of the issuer
 	T                *testing.T
 
 	issuer *identitytest.Issuer
 	slack  *slack
 	shop   *upstreamtest.Server
 	vault  *upstreamtest.Server
-	hold   chan struct{} // a call of "wait" ends when something comes out of it
+	hold   chan struct{} // a long call ends when it receives a value
 	place  gateway
-	width  int // requests at one moment
+	width  int // number of simultaneous requests
 }
 
-// A gateway is what runs it.
+// A gateway controls the running gateway.
 type gateway interface {
 	// sync runs a sync.
 	sync(t *testing.T)
-	// requests opens the store of requests; close gives it back.
+	// requests opens the store of requests. The caller must call close.
 	requests(t *testing.T) (s *request.Store, close func())
 }
 
-// in returns the world for a test within another.
+// in returns the world for a subtest.
 func (w *world) in(t *testing.T) *world {
 	out := *w
 	out.T, out.Client.T = t, t
 	return &out
 }
 
-// names of the tools that wait for a person.
+// waiting contains the names of the pending tools.
 var waiting = []string{"ship", "drop", "rotate", "rename", "refund"}
 
-// newWorld starts what is around the gateway.
+// newWorld starts the servers, the issuer and Slack, but no gateway.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, issuer: identitytest.StartAt(t, "localhost"), slack: startSlack(t), hold: make(chan struct{})}
@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// tools are the definitions of the shop.
+// tools returns the definitions of the shop.
 func tools(does string) (out []json.RawMessage) {
 	for _, name := range append([]string{"pay", "look"}, waiting...) {
 		out = append(out, upstreamtest.Tool(name, "The tool "+name+" "+does+".", "", "to", "amount"))
@@ -92,8 +92,8 @@ func (w *world) config() string {
 	}`, w.shop.URL, w.vault.URL, w.slack.URL)
 }
 
-// settings returns the settings of the gateway: agents have tokens of the issuer or of the gateway,
-// people sign in at the issuer.
+// settings returns the settings of the gateway. Agents have tokens of the issuer or of the gateway,
+// and people sign in at the issuer.
 func (w *world) settings() map[string]string {
 	return map[string]string{
 		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_TOKEN_KEY": tokenKey,
@@ -107,7 +107,7 @@ func (w *world) admin() string {
 	return w.issuer.Token(audience, map[string]any{"sub": "u-op", "client_id": "ops-tool", "scope": "portcullis:admin"})
 }
 
-// ready approves what is not to wait.
+// ready approves the tools that must not be pending.
 func (w *world) ready() {
 	w.T.Helper()
 	for _, name := range []string{"pay", "look"} {
@@ -115,7 +115,7 @@ func (w *world) ready() {
 	}
 }
 
-// approve approves a tool as it is now.
+// approve approves the current definition of a tool.
 func (w *world) approve(path string) {
 	w.T.Helper()
 	var shown struct{ Hash string }
@@ -128,7 +128,7 @@ func (w *world) actsFor(p person) string {
 	return w.issuer.Token(audience, map[string]any{"sub": p.subject, "client_id": "ide", "scope": "portcullis:destructive"})
 }
 
-// token returns the credentials of an agent that acts for nobody, in the scope of the shop alone.
+// token returns the credentials of an agent without a user. Only the shop is in its scope.
 func (w *world) token(name string) string {
 	w.T.Helper()
 	var made struct{ Token string }
@@ -138,7 +138,7 @@ func (w *world) token(name string) string {
 	return made.Token
 }
 
-// calls returns how often the shop was called by this name.
+// calls returns how many calls of a tool reached the shop.
 func (w *world) calls(name string) (n int) {
 	for _, c := range w.shop.Calls() {
 		if c.Tool == name {
@@ -148,7 +148,7 @@ func (w *world) calls(name string) (n int) {
 	return n
 }
 
-// wantCalls checks how often the shop was called by this name.
+// wantCalls checks how many calls of a tool reached the shop.
 func (w *world) wantCalls(name string, want int) {
 	w.T.Helper()
 	if got := w.calls(name); got != want {
@@ -156,7 +156,7 @@ func (w *world) wantCalls(name string, want int) {
 	}
 }
 
-// endsAt moves the end of what a request gave, as if it had been given earlier.
+// endsAt moves the end of the grant of a request, as if a person had granted it earlier.
 func (w *world) endsAt(id string, end time.Time) {
 	w.T.Helper()
 	s, done := w.place.requests(w.T)
