@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
-// remembers calls a server that keeps a value for each session.
+// remembers stores a value for the session at a server.
 func (w *wire) remembers(server, value string) {
 	w.t.Helper()
 	if end, _ := last(w.call(w.t.Context(), server+"__remember", map[string]any{"value": value})); !strings.Contains(end.text(), "kept") {
@@ -20,14 +20,14 @@ func (w *wire) remembers(server, value string) {
 	}
 }
 
-// recalls returns what a server has for this client: "value, n sessions".
+// recalls returns the server's text for this client's session: "value, n sessions".
 func (w *wire) recalls(server string) string {
 	w.t.Helper()
 	end, _ := last(w.call(w.t.Context(), server+"__recall", map[string]any{}))
 	return end.text()
 }
 
-// wantRecall checks that a server has a value of this client's and none of another's.
+// wantRecall checks that a server returns this client's value and not another client's value.
 func (w *wire) wantRecall(server, mine, theirs string) {
 	w.t.Helper()
 	if got := w.recalls(server); !strings.Contains(got, mine) || strings.Contains(got, theirs) {
@@ -35,8 +35,8 @@ func (w *wire) wantRecall(server, mine, theirs string) {
 	}
 }
 
-// Two agents use servers that keep things by session, one by HTTP and one that is a child of the
-// gateway: neither sees what the other left there, and each meets its own again.
+// Two agents use servers that store a value for each session, one over HTTP and one as a child of
+// the gateway. Each agent gets its own value back, and never the value of the other agent.
 func TestAgentsKeepApart(t *testing.T) {
 	findNode(t)
 	local, remote := Stdio(t)["lanes"].Entry, HTTP(t)["lanes"].Entry
@@ -65,7 +65,8 @@ func TestAgentsKeepApart(t *testing.T) {
 	}
 }
 
-// A client's session is known to each instance of the gateway, and so is the server's that belongs to it.
+// Each instance of the gateway accepts a client's session, and uses the server's session that
+// belongs to it.
 func TestSessionFollowed(t *testing.T) {
 	server := Lanes(t)
 	stack := lambdatest.NewStack(t, emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync"), map[string]string{
@@ -88,6 +89,6 @@ func TestSessionFollowed(t *testing.T) {
 	r := w.post(t.Context(), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil)
 	_ = r.Body.Close()
 	if r.StatusCode != http.StatusNotFound {
-		t.Errorf("a forged session is answered with %d, want 404", r.StatusCode)
+		t.Errorf("answer to a forged session: %d, want 404", r.StatusCode)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// fetched are servers as their pages say that they are started: npx and uvx fetch them first.
+// fetched returns the commands of servers from their documentation. npx and uvx download these
+// servers first.
 func fetched(folder string) map[string][]string {
 	npx := func(name string, args ...string) []string { return append([]string{"npx", "-y", name}, args...) }
 	return map[string][]string{
@@ -30,7 +31,7 @@ func fetched(folder string) map[string][]string {
 	}
 }
 
-// installUV installs uv, and returns a PATH with it, and with the Python that it is to use.
+// installUV installs uv, and returns a PATH with uv and the Python that uv must use.
 func installUV(t *testing.T) string {
 	t.Helper()
 	python, to := findPython(t), t.TempDir()
@@ -41,9 +42,9 @@ func installUV(t *testing.T) string {
 	return strings.Join([]string{filepath.Join(to, "bin"), filepath.Dir(python), os.Getenv("PATH")}, string(os.PathListSeparator))
 }
 
-// Behind a proxy with a login and a CA of its own, and with empty caches, servers of npm and PyPI
-// start though their entries say nothing of it, and so does one that is slow to speak. The small
-// lane's is slower than a sync waits; the full lane's takes 90 s.
+// Servers of npm and PyPI start behind a proxy with a login and its own CA, with empty caches and
+// without settings for the proxy. A server with a slow start also starts. In the small lane it is
+// slower than a sync waits, and in the full lane it takes 90 s.
 func TestBehindProxy(t *testing.T) {
 	if lanes == "" {
 		t.Skip("fetches 8 servers: make lanes")
@@ -57,7 +58,7 @@ func TestBehindProxy(t *testing.T) {
 	for _, name := range []string{"SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "NO_PROXY", "no_proxy", "http_proxy", "https_proxy"} {
 		t.Setenv(name, "")
 	}
-	t.Setenv("HOME", home) // with it the caches of npm and uv
+	t.Setenv("HOME", home) // contains the caches of npm and uv
 	t.Setenv("HTTPS_PROXY", proxy.URL)
 	servers := map[string]any{}
 	for name, words := range fetched(folder) {
@@ -68,17 +69,17 @@ func TestBehindProxy(t *testing.T) {
 	config, err := json.Marshal(map[string]any{"mcpServers": servers, "gateway": map[string]any{"programs": map[string]any{"env": passed}}})
 	require.OK(t, err)
 	programtest.WriteConfig(t, folder, string(config))
-	t.Chdir(folder) // npx would run what is installed in the folder of this test
+	t.Chdir(folder) // npx prefers packages in the folder of this test
 
 	trusts := []string{"NODE_EXTRA_CA_CERTS", "npm_config_cafile", "SSL_CERT_FILE"} // an npmrc may name another cafile
 	for _, name := range trusts {
 		t.Setenv(name, "")
 	}
-	for _, name := range passed { // or npm says nothing for over a minute
+	for _, name := range passed { // without it npm waits for over a minute
 		t.Setenv(name, "0")
 	}
 	doctor, isNamed := "", false
-	for range 4 { // on a slow machine they end later than it waits
+	for range 4 { // on a slow machine doctor stops before the servers end
 		doctor = shown(t, gateway, "doctor", "--probe", "--allow-commands", "--dir", folder)
 		if isNamed = strings.Contains(doctor, "The program does not trust a certificate"); isNamed {
 			break
@@ -97,7 +98,7 @@ func TestBehindProxy(t *testing.T) {
 	p := programtest.Start(t, folder, "--allow-commands")
 	t.Logf("after the first sync:\n%s", shown(t, gateway, "status", "--dir", folder))
 	if s := known(p)["slow"]; s.Outcome.Reason != outcome.ReasonStarting || !strings.Contains(s.Outcome.Message, "has been starting for ") {
-		t.Errorf("the slow one is %+v", s.Outcome)
+		t.Errorf("outcome of the slow server: %+v", s.Outcome)
 	}
 	for end := time.Now().Add(6 * time.Minute); ; time.Sleep(time.Second) {
 		waiting := ""
@@ -121,11 +122,11 @@ func TestBehindProxy(t *testing.T) {
 		}
 	}
 	if strings.Contains(status+doctor+p.Log.String(), proxyPassword) {
-		t.Error("the password of the proxy is shown")
+		t.Error("the output contains the password of the proxy")
 	}
 }
 
-// shown returns what a command prints, however it ends.
+// shown returns the output of a command, and ignores its exit code.
 func shown(t *testing.T, gateway string, args ...string) string {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), gateway, args...).CombinedOutput()

@@ -23,21 +23,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An Endpoint is where a client finds its server: at a URL, or as a child that it starts.
+// An Endpoint is a server's URL, or the command by which a client starts the server as a child.
 type Endpoint struct {
 	URL     string
 	Command []string
 }
 
-// A Client is one client of others.
+// A Client is a client of another project.
 type Client struct {
 	Name  string
-	Plain bool // it calls nothing that is not listed, shows no progress and answers no question
+	Plain bool // calls only listed items, shows no progress and answers no questions
 
 	take func(t testing.TB, j job) Transcript
 }
 
-// Clients are all the clients.
+// Clients contains all clients for users.
 var Clients = []Client{
 	{Name: "TypeScript 1", take: inMode(SDK, typeScript)},
 	{Name: "TypeScript 2", take: inMode(Auto, typeScript)},
@@ -49,17 +49,18 @@ var Clients = []Client{
 	{Name: "Inspector", Plain: true, take: inspector},
 }
 
-// Frameworks are clients that agents are made of. A result is the text that the framework gives its model.
+// Frameworks contains the clients of agent frameworks. A result is the text that the framework
+// passes to its model.
 var Frameworks = []Client{
 	{Name: "AI SDK", take: inMode("ai-sdk", typeScript)},
 	{Name: "Pydantic AI", take: inMode("pydantic-ai", python)},
 }
 
-// A Visit says how a client comes.
+// A Visit describes how a client connects.
 type Visit struct {
 	Token     string   // its credential; "": none
-	Handshake bool     // it speaks the older protocols alone
-	Opens     []string // what its user says to one page after another, accept, decline or cancel; nil: it can open none
+	Handshake bool     // use only the older protocols
+	Opens     []string // the user's answers to pages: accept, decline or cancel; nil: it opens none
 }
 
 // Visit connects the client to a server and takes the steps.
@@ -119,7 +120,7 @@ func mcpGo(t testing.TB, j job) Transcript {
 	return transcript(t, j, out, err)
 }
 
-// headers are sent with every request.
+// headers is a transport that adds headers to every request.
 type headers map[string]string
 
 // RoundTrip implements [http.RoundTripper].
@@ -131,7 +132,7 @@ func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// goSDK is the official client in Go, in this process.
+// goSDK runs the official Go client in this process.
 func goSDK(t testing.TB, j job) (tr Transcript) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -240,7 +241,7 @@ func asAnswer(t testing.TB, result any, failed error) (a Answer) {
 	return a
 }
 
-// firstURL returns the page that an error -32042 wants to be opened.
+// firstURL returns the first page that an error -32042 requests to open.
 func firstURL(data json.RawMessage) string {
 	var d struct{ Elicitations []struct{ URL string } }
 	if json.Unmarshal(data, &d) != nil || len(d.Elicitations) == 0 {
@@ -249,7 +250,7 @@ func firstURL(data json.RawMessage) string {
 	return d.Elicitations[0].URL
 }
 
-// inspector is the Inspector's command line, once for each step.
+// inspector runs the Inspector's command line once for each step.
 func inspector(t testing.TB, j job) (tr Transcript) {
 	t.Helper()
 	for _, s := range j.Steps {

@@ -14,17 +14,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Requirements are the requirement sets of the conformance suite that are run: one of each
-// protocol.
+// Requirements contains the requirement sets of the conformance suite that the tests use: one of
+// each protocol.
 var Requirements = []string{"2026-07-28", "2025-11-25"}
 
 // suite is the conformance suite's program.
 const suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
-// Conformance runs the server scenarios of one of the [Requirements] against a gateway at url with
-// the server of [Everything], in direct mode without prefix. front says what the gateway runs in:
-// it has a committed list for each of the requirements. Each failure must be in the list, and each
-// entry of the list must fail.
+// Conformance runs the server scenarios of one of the [Requirements] against a gateway at url. The
+// gateway must have the server of [Everything], in direct mode without prefix. The folder has a
+// list of expected failures for each front and requirement set. Each failure must be in the list,
+// and each entry of the list must fail.
 func Conformance(t testing.TB, url, front, requirements string) {
 	t.Helper()
 	out, err := run(t, suite, "server", "--url", url, "--requirements", requirements, "--expected-failures", list(front, requirements))
@@ -33,9 +33,9 @@ func Conformance(t testing.TB, url, front, requirements string) {
 	if err != nil || !bytes.Contains(summary, []byte("Baseline check passed")) {
 		t.Fatalf("conformance %s, %s: %v\n%s", front, requirements, err, summary)
 	}
-	for _, entry := range entries(t, list(front, requirements), "server") { // the suite takes one that was not tried
+	for _, entry := range entries(t, list(front, requirements), "server") { // the suite ignores entries without a scenario
 		if !bytes.Contains(summary, []byte("~ "+entry+"\n")) {
-			t.Errorf("conformance %s, %s: %s is listed and did not fail", front, requirements, entry)
+			t.Errorf("conformance %s, %s: %s is listed but did not fail", front, requirements, entry)
 		}
 	}
 	t.Logf("conformance %s, %s: %s", front, requirements, score(t, front, requirements, summary))
@@ -52,7 +52,7 @@ var clientScenarios = map[string][]string{
 }
 
 // ClientConformance runs the client scenarios of one of the [Requirements] with pkg/upstream as the
-// client. There is a committed list of what fails, as for [Conformance].
+// client. A list contains the expected failures, as for [Conformance].
 func ClientConformance(t testing.TB, requirements string) {
 	t.Helper()
 	client := build(t, "github.com/portcullis-mcp/portcullis/test/conformanceclient")
@@ -65,12 +65,12 @@ func ClientConformance(t testing.TB, requirements string) {
 	}
 }
 
-// list returns the path of the list of what is expected to fail.
+// list returns the path of the list of expected failures.
 func list(front, requirements string) string {
 	return filepath.Join(dir(), "conformance", front+"-"+requirements+".yaml")
 }
 
-// score says how many of the scenarios that count for one of the [Requirements] pass. The suite
+// score returns a text with the number of passed scenarios of one of the [Requirements]. The suite
 // counts a scenario with a warning as passed, although it has an entry in the list.
 func score(t testing.TB, front, requirements string, summary []byte) string {
 	t.Helper()
@@ -91,7 +91,7 @@ func score(t testing.TB, front, requirements string, summary []byte) string {
 	return fmt.Sprintf("%d of %d scenarios pass, %d of them with a warning", passing, len(scored), warning)
 }
 
-// entries returns the entries of one list of a YAML file that holds lists of plain words.
+// entries returns the entries of one list of a YAML file that contains lists of words.
 func entries(t testing.TB, path, name string) (all []string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -111,7 +111,7 @@ func entries(t testing.TB, path, name string) (all []string) {
 	return all
 }
 
-// plain returns what a program prints without its colours.
+// plain removes the color codes from the output of a program.
 func plain(out []byte) []byte { return regexp.MustCompile(`\x1b\[\d+m`).ReplaceAll(out, nil) }
 
 // build builds a program of this module, or of one that it requires, and returns its path.

@@ -15,8 +15,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
-// behindTheGate returns a config with the everything-server alone, in the protocol of a requirement
-// set: in the stateless one its tools of 2025-11-25 cannot ask what that set wants them to ask.
+// behindTheGate returns a config with only the everything-server, in the protocol of a requirement
+// set. In the stateless protocol, its tools of 2025-11-25 cannot send the requests that this set
+// expects.
 func behindTheGate(t *testing.T, requirements string) string {
 	t.Helper()
 	entry, stateless := "", "-stateless=true"
@@ -27,7 +28,7 @@ func behindTheGate(t *testing.T, requirements string) string {
 		Everything(t, stateless), entry)
 }
 
-// The whole gateway runs with the everything-server.
+// The program passes the suite's server scenarios with the everything-server.
 func TestConformance(t *testing.T) {
 	findNode(t)
 	for _, set := range Requirements {
@@ -39,7 +40,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// The same with Lambda functions, behind the front that streams and the front that does not.
+// The Lambda functions pass the suite's server scenarios, with a streaming and with a buffered
+// front.
 func TestConformanceLambda(t *testing.T) {
 	findNode(t)
 	endpoint, programs := emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync")
@@ -53,8 +55,8 @@ func TestConformanceLambda(t *testing.T) {
 	}
 }
 
-// frontOf returns an HTTP server before functions that know its address as their own: pages of that
-// origin may call.
+// frontOf returns an HTTP server in front of functions. Its address is the base URL of the
+// functions, so they accept calls from pages of this origin.
 func frontOf(t *testing.T, stack *lambdatest.Stack, streaming string) (f *lambdatest.Front) {
 	t.Helper()
 	f = lambdatest.NewFront(t, func() *lambdatest.Function {

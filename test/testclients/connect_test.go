@@ -23,30 +23,29 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An agent is a program of others that agents run in, on a machine of its own: a folder for its home
-// and one for a project.
+// An agent is an agent program of another project, with its own folders for its home and a project.
 type agent struct {
 	t             *testing.T
 	program       *programtest.Program
 	guide         connect.Guide
-	id, token     string // the agent of the token; "": the gateway asks for none
+	id, token     string // the agent and its token; "": the gateway needs none
 	home, project string
-	path          string // where programs are looked for
+	path          string // PATH of the programs
 }
 
-// A look makes a client connect to what its config names.
+// A look makes a client connect to the servers in its config.
 type look func(a *agent)
 
-// looks are how each of the clients that can be installed from a registry is made to connect without a
-// person and without a model. Those that are missing here cannot be: Cursor, VS Code and Devin
-// Desktop are no packages, and claude.ai is no program.
+// looks contains a function for each client that a registry offers. The function makes the client
+// connect without a person and without a model. Cursor, VS Code and Devin Desktop are missing
+// because they are not packages, and claude.ai because it is not a program.
 var looks = map[string]look{
 	"claude-code": func(a *agent) {
 		if out := a.run(nil, "claude", "mcp", "list"); !strings.Contains(out, "Connected") {
 			a.t.Errorf("claude mcp list: %s", out)
 		}
 	},
-	"codex": func(a *agent) { // whose list does not connect; its server for editors does
+	"codex": func(a *agent) { // its list does not connect, but its server for editors does
 		if out := a.run(nil, "codex", "mcp", "list"); !strings.Contains(out, connect.DefaultName) || !strings.Contains(out, "enabled") {
 			a.t.Errorf("codex mcp list: %s", out)
 		}
@@ -89,11 +88,11 @@ var looks = map[string]look{
 	},
 }
 
-// names are what the clients call themselves.
+// names contains the names with which the clients identify themselves.
 var names = map[string]string{"claude-code": "claude-code", "codex": "codex-mcp-client", "gemini": "mcp-test-client", "claude": "claude-ai"}
 
-// Each client from a registry is set up with the command and the files of its guide. It connects,
-// and the gateway sees it.
+// Each client from a registry gets the command and the files of its guide. It then connects, and
+// the gateway reports the client.
 func TestConnect(t *testing.T) {
 	path := findAgents(t)
 	for _, auth := range []connect.Auth{connect.None, connect.Bearer} {
@@ -134,7 +133,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// findAgents returns where the clients that agents run in are looked for.
+// findAgents returns the folder with the installed agent programs.
 func findAgents(t *testing.T) string {
 	t.Helper()
 	if lanes != "full" {
@@ -142,20 +141,21 @@ func findAgents(t *testing.T) string {
 	}
 	bin := repo.Path("test/testclients/agents/node_modules/.bin")
 	if _, err := os.Stat(filepath.Join(bin, "claude")); err != nil {
-		local.Missing(t, "the clients that agents run in are not installed: make agents")
+		local.Missing(t, "the agent programs are not installed: make agents")
 	}
 	node, err := exec.LookPath(findNode(t))
 	require.OK(t, err)
 	return strings.Join([]string{bin, filepath.Dir(node), filepath.Dir(programtest.Build(t)), os.Getenv("PATH")}, string(os.PathListSeparator))
 }
 
-// write has portcullis connect --write put the entry into the client's own file.
+// write runs portcullis connect --write, which adds the entry to the client's own file.
 func (a *agent) write() {
 	a.t.Helper()
 	a.run(nil, "portcullis", "connect", a.guide.ID, "--url", a.program.URL, "--write")
 }
 
-// connects makes the client connect. The gateway has to see it then, and no file may hold the token.
+// connects makes the client connect. The gateway must then report the client, and no file may
+// contain the token.
 func (a *agent) connects() {
 	a.t.Helper()
 	before := time.Now()
@@ -170,7 +170,7 @@ func (a *agent) connects() {
 		return
 	}
 	a.t.Logf("seen: %s/%s, agent %s, %d tools, MCP %s", seen[0].Client, seen[0].Version, seen[0].Agent, seen[0].Tools, seen[0].Protocol)
-	if a.token == "" || a.guide.ID == "claude" { // whose own file is the one place for it
+	if a.token == "" || a.guide.ID == "claude" { // the token of claude is in its own file
 		return
 	}
 	for _, folder := range []string{a.home, a.project} {
@@ -180,19 +180,19 @@ func (a *agent) connects() {
 			}
 			data, err := os.ReadFile(path)
 			if bytes.Contains(data, []byte(a.token)) {
-				a.t.Errorf("the token stands in %s", path)
+				a.t.Errorf("%s contains the token", path)
 			}
 			return err
 		}))
 	}
 }
 
-// command returns a program on the agent's machine, whose environment holds the token.
+// command returns a command with the agent's folders, and with the token in its environment.
 func (a *agent) command(ctx context.Context, env []string, words ...string) *exec.Cmd {
 	a.t.Helper()
 	cmd := exec.CommandContext(ctx, "/usr/bin/env", words...)
 	cmd.Dir = a.project
-	if words[0] == "npx" { // which takes the pinned package of that folder, and loads no newer one
+	if words[0] == "npx" { // npx uses the pinned package of that folder, and loads no newer one
 		cmd.Dir = repo.Path("test/testclients/agents")
 	}
 	cmd.Env = append([]string{
@@ -205,7 +205,7 @@ func (a *agent) command(ctx context.Context, env []string, words ...string) *exe
 	return cmd
 }
 
-// run runs a program to its end and returns what it said.
+// run runs a program to its end and returns its output.
 func (a *agent) run(env []string, words ...string) string {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), 2*time.Minute)
@@ -217,8 +217,8 @@ func (a *agent) run(env []string, words ...string) string {
 	return string(out)
 }
 
-// talk starts a program, says the lines to it, and returns what it said until it answered the last one,
-// whose id is 2.
+// talk starts a program, writes the lines to its input, and returns its output up to the answer to
+// the last line, which has the id 2.
 func (a *agent) talk(words, env []string, lines ...string) string {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
@@ -247,7 +247,7 @@ func (a *agent) talk(words, env []string, lines ...string) string {
 			break
 		}
 	}
-	_ = in.Close() // it ends then, or is ended with ctx
+	_ = in.Close() // the program ends then, or with ctx
 	cancel()
 	_ = cmd.Wait()
 	return said.String()

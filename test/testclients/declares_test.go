@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The capabilities that agents' programs declare decide how the gateway reaches their users:
-// docs/unlock.md lists this. A test of what the users then see would need a model.
+// The capabilities that agent programs declare decide how the gateway reaches their users.
+// docs/unlock.md lists the result for each program. A test of the user's view would need a model.
 func TestAgentsDeclare(t *testing.T) {
 	path := findAgents(t)
 	p := programtest.Start(t, t.TempDir(), "--demo")
@@ -35,19 +35,19 @@ func TestAgentsDeclare(t *testing.T) {
 			a.write()
 			looks[id](a)
 			if got := heard.way(); len(heard.said) == 0 || got != want {
-				t.Errorf("goes the way %d, want %d; it said %+v", got, want, heard.said)
+				t.Errorf("way %d, want %d; the client declares %+v", got, want, heard.said)
 			}
 		})
 	}
 }
 
-// A declared is what a client says of itself when it connects.
+// A declared contains what a client declares when it connects.
 type declared struct {
 	version string
-	pages   bool // it can open some
+	pages   bool // it can open pages
 }
 
-// A listener is a proxy before a gateway that records what clients declare.
+// A listener is a proxy in front of a gateway. It records what clients declare.
 type listener struct {
 	next http.Handler
 	mu   sync.Mutex
@@ -86,7 +86,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(w, r)
 }
 
-// way returns how the client that was heard last goes to a person.
+// way returns the way of the last client.
 func (l *listener) way() way {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,12 +11,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
-// maxMegabytes is the most memory that the gateway may use for one answer at a time from any
-// server.
+// maxMegabytes is the limit of the gateway's memory while it handles one large answer at a time.
 const maxMegabytes = 150
 
-// If a server sends too much, or nothing, the call ends with the reason, the gateway continues, and
-// nothing is left behind.
+// If a server sends too much, or nothing, the call ends with the reason. The gateway continues, and
+// releases all resources of the call.
 func TestTooMuch(t *testing.T) {
 	u := newUpstream(t)
 	folder := t.TempDir()
@@ -51,12 +50,12 @@ func TestTooMuch(t *testing.T) {
 		return after.Descriptors <= before.Descriptors && after.Children <= before.Children
 	})
 	if after.Peak > maxMegabytes {
-		t.Errorf("the gateway took %.0f MB, want at most %d", after.Peak, maxMegabytes)
+		t.Errorf("the gateway used %.0f MB, want at most %d", after.Peak, maxMegabytes)
 	}
 	t.Logf("before %+v, after %+v", before, after)
 }
 
-// tooMuch makes calls with hundredths of what is too much.
+// tooMuch makes calls with answers of the given hundredths of the largest size in the test.
 func (w *wire) tooMuch(t *testing.T, server string, hundredths int) {
 	t.Helper()
 	size := hundredths * 50 << 10 // of an image: 5 MB
@@ -71,7 +70,7 @@ func (w *wire) tooMuch(t *testing.T, server string, hundredths int) {
 	if !strings.Contains(end.text(), fmt.Sprintf("counted to %d", hundredths*1000)) || before == 0 {
 		t.Errorf("%d events, and then %.300s", before, end.text())
 	}
-	of := *w // both servers have it
+	of := *w // both servers have this resource
 	of.url += "/x/" + server
 	end, _ = last(of.ask(t.Context(), "resources/read", map[string]any{"uri": "test://large"}))
 	if end.Error == nil || !strings.Contains(end.text(), "too large to pass on") {
@@ -79,7 +78,7 @@ func (w *wire) tooMuch(t *testing.T, server string, hundredths int) {
 	}
 }
 
-// wants makes a call whose answer holds texts.
+// wants makes a call and checks that the answer contains the texts.
 func (w *wire) wants(t *testing.T, tool string, arguments map[string]any, holds ...string) {
 	t.Helper()
 	end, _ := last(w.call(t.Context(), tool, arguments))
@@ -108,6 +107,6 @@ func TestUnanswered(t *testing.T) {
 		end = m
 	}
 	if !asked || !strings.Contains(end.text(), "nobody answered within 5 minutes") {
-		t.Errorf("asked is %t, and then %s", asked, end.text())
+		t.Errorf("the client was asked: %t; answer %s", asked, end.text())
 	}
 }

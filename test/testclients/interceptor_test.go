@@ -26,15 +26,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An interceptor is a forward proxy that opens TLS: it wants a login, and shows certificates of a
-// CA of its own.
+// An interceptor is a forward proxy that decrypts TLS. It requires a login, and uses certificates
+// of its own CA.
 type interceptor struct {
 	URL string // with user and password
 	CA  string // file of the CA's certificate
 
 	ca   *x509.Certificate
 	key  *ecdsa.PrivateKey
-	pass http.Handler // what it has opened goes on by
+	pass http.Handler // forwards the decrypted requests
 
 	mu   sync.Mutex
 	seen map[string]int // requests, by host
@@ -42,7 +42,8 @@ type interceptor struct {
 
 const proxyPassword = "pr0xy-pass-of-ada"
 
-// newInterceptor starts a proxy. It goes on by the proxy of this process, if there is one.
+// newInterceptor starts a proxy. It forwards requests through the proxy of this process, if there
+// is one.
 func newInterceptor(t *testing.T) *interceptor {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -56,7 +57,7 @@ func newInterceptor(t *testing.T) *interceptor {
 	der, err := x509.CreateCertificate(rand.Reader, p.ca, p.ca, key.Public(), key)
 	require.OK(t, err)
 	require.OK(t, os.WriteFile(p.CA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	roots, err := x509.SystemCertPool() // before the environment names another
+	roots, err := x509.SystemCertPool() // before the environment sets another file
 	require.OK(t, err)
 	onward := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	if up, err := url.Parse(os.Getenv("HTTPS_PROXY")); err == nil && up.Host != "" {
@@ -72,7 +73,7 @@ func newInterceptor(t *testing.T) *interceptor {
 	return p
 }
 
-// serve opens a tunnel, and then what is sent through it.
+// serve opens a tunnel and decrypts the requests in it.
 func (p *interceptor) serve(w http.ResponseWriter, r *http.Request) {
 	login := base64.StdEncoding.EncodeToString([]byte("ada:" + proxyPassword))
 	if r.Method != http.MethodConnect || r.Header.Get("Proxy-Authorization") != "Basic "+login {
@@ -127,7 +128,7 @@ func (p *interceptor) requests(host string) int {
 	return p.seen[host]
 }
 
-// A oneConn is a listener of one connection.
+// A oneConn is a listener that returns one connection.
 type oneConn struct {
 	conn   net.Conn
 	served chan struct{} // closed when the connection has ended

@@ -14,21 +14,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// lanes says how much is run: "" a part of everything, as CI does with every test; "small" all of
-// it, with short calls; "full" all of it. `make lanes` sets it.
+// lanes selects the amount of tests. "" runs a part, as CI does in each run, "small" runs all tests
+// with short calls, and "full" runs all tests. `make lanes` sets it.
 var lanes = os.Getenv("PORTCULLIS_LANES")
 
-// An action is what a client does at a gateway with the server "lanes", in direct mode, and the
-// answer.
+// An action is a step of a client at a gateway with the server "lanes" in direct mode, and the
+// expected answer.
 type action struct {
 	name     string
 	step     Step
-	holds    []string // texts of the result
-	lacks    string   // a text that the result does not hold; "": any
-	fails    string   // a text of the error, or of the result that is one; "": it works
-	progress int      // events
-	unlisted bool     // it is about something that is not listed
-	asks     bool     // it needs an answer of the client
+	holds    []string // texts that the result contains
+	lacks    string   // a text that the result does not contain; "": none
+	fails    string   // a text of the error, or of the error result; "": it succeeds
+	progress int      // number of progress events
+	unlisted bool     // the item is not listed
+	asks     bool     // the server needs an answer of the client
 }
 
 func call(name, args string) Step {
@@ -62,11 +62,11 @@ var actions = []action{
 	{name: "question", step: call("lanes__sign", `{}`), holds: []string{"accept: Ada"}, asks: true},
 }
 
-// Each client does at the gateway what its users do.
+// Each client can do all actions at the gateway.
 func TestClients(t *testing.T) {
 	findNode(t)
 	server := HTTP(t)["lanes"]
-	server.Entry["protocol"] = "2025-11-25" // in the stateless one this server asks nothing
+	server.Entry["protocol"] = "2025-11-25" // in the stateless protocol it sends no questions
 	folder := t.TempDir()
 	programtest.WriteConfig(t, folder, Config(t, map[string]Server{"lanes": server}, `{"mode": "direct"}`))
 	p := programtest.Start(t, folder)
@@ -86,7 +86,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// A client of either protocol answers the question of a server of the stateless one.
+// Clients of both protocols can answer the question of a server of the stateless protocol.
 func TestQuestionOfStatelessServer(t *testing.T) {
 	folder := t.TempDir()
 	programtest.WriteConfig(t, folder, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}, "gateway": {"mode": "direct"}}`, Everything(t)))
@@ -127,7 +127,7 @@ func (c Client) does(t *testing.T, at Endpoint, actions []action) {
 			}
 		}
 		if d.lacks != "" && strings.Contains(result, d.lacks) {
-			t.Errorf("%s: %s holds %q", d.name, result, d.lacks)
+			t.Errorf("%s: %s contains %q", d.name, result, d.lacks)
 		}
 		if failed != (d.fails != "") {
 			t.Errorf("%s: failed is %t: %s", d.name, failed, result)
@@ -152,13 +152,13 @@ func isProgress(a Answer, steps int) bool {
 	return a.Progress[len(a.Progress)-1].Progress == float64(steps)
 }
 
-// The servers of others work behind the gateway as they do without it.
+// The servers of other projects work behind the gateway as they do without it.
 func TestServers(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) { tryServers(t, few(HTTP(t), "everything")) })
 	t.Run("stdio", func(t *testing.T) { tryServers(t, few(Stdio(t), "files"), "--allow-commands") })
 }
 
-// few leaves one of many, where not everything is run.
+// few returns only one of the servers, unless the lanes run all tests.
 func few(servers map[string]Server, name string) map[string]Server {
 	if lanes != "" {
 		return servers
@@ -166,7 +166,7 @@ func few(servers map[string]Server, name string) map[string]Server {
 	return map[string]Server{name: servers[name]}
 }
 
-// tryServers calls tools of servers behind one gateway, and one locked tool of each.
+// tryServers tries all servers behind one gateway: their calls, and one locked tool of each.
 func tryServers(t *testing.T, servers map[string]Server, args ...string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -174,7 +174,7 @@ func tryServers(t *testing.T, servers map[string]Server, args ...string) {
 	p := programtest.Start(t, folder, args...)
 	for name, s := range known(p) {
 		if n := s.Tools.Callable + s.Tools.DisabledByConfig; s.Outcome.Status != string(outcome.Available) || n < servers[name].Tools {
-			t.Errorf("%s is %s %s with %d tools, want %d at least", name, s.Outcome.Status, s.Outcome.Reason, n, servers[name].Tools)
+			t.Errorf("%s is %s %s with %d tools, want at least %d", name, s.Outcome.Status, s.Outcome.Reason, n, servers[name].Tools)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
@@ -182,7 +182,7 @@ func tryServers(t *testing.T, servers map[string]Server, args ...string) {
 	}
 }
 
-// tryOn tries all that is to be tried on one server.
+// tryOn makes all tries of one server.
 func tryOn(t *testing.T, p *programtest.Program, name string, s Server) {
 	t.Helper()
 	wants := func(what, answer, holds string) {
@@ -221,8 +221,7 @@ func tryOn(t *testing.T, p *programtest.Program, name string, s Server) {
 	}
 }
 
-// callAny calls a tool through the right one of the gateway's three call tools, and returns the
-// unchanged result.
+// callAny calls a tool through the call tool of its tier, and returns the unchanged result.
 func callAny(t *testing.T, p *programtest.Program, name, args string) string {
 	t.Helper()
 	var result string

@@ -21,8 +21,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// laptop returns the file of a laptop with six servers that are programs and three that are not, in
-// the manner of the clients that write such files, and the servers by their names in it.
+// laptop returns a config file like those of laptop clients, and the servers by their names in it.
+// Six servers are programs and three have a URL. The entries have the forms that different clients
+// write.
 func laptop(t *testing.T) (string, map[string]Server) {
 	t.Helper()
 	stdio, remote := Stdio(t), HTTP(t)
@@ -52,7 +53,7 @@ func laptop(t *testing.T) (string, map[string]Server) {
 		"lanes":               as(remote["lanes"], map[string]any{"type": "streamableHttp", "disabled": false}),
 		"plain":               as(second, nil), // Cursor
 	}
-	if lanes == "" { // a part of them, as CI does with every test
+	if lanes == "" { // only a part, as in each run of CI
 		maps.DeleteFunc(servers, func(name string, _ Server) bool {
 			return !slices.Contains([]string{"filesystem", "memory", "plain"}, name)
 		})
@@ -66,7 +67,7 @@ func laptop(t *testing.T) (string, map[string]Server) {
 	return string(data), servers
 }
 
-// known returns what the page of servers says of each.
+// known returns the servers of the API, by name.
 func known(p *programtest.Program) map[string]decide.Server {
 	var page struct{ Servers []decide.Server }
 	p.Ask(http.StatusOK, "/admin/servers", nil, &page)
@@ -77,7 +78,7 @@ func known(p *programtest.Program) map[string]decide.Server {
 	return out
 }
 
-// commands returns the names of the servers that are programs.
+// commands returns the names of the servers with a command.
 func commands(servers map[string]Server) (names []string) {
 	for name, s := range servers {
 		if s.Entry["command"] != nil {
@@ -87,7 +88,7 @@ func commands(servers map[string]Server) (names []string) {
 	return names
 }
 
-// TestLaptop starts the gateway on a laptop's own file.
+// TestLaptop starts the gateway with the config file of a laptop.
 func TestLaptop(t *testing.T) {
 	file, want := laptop(t)
 	folder := t.TempDir()
@@ -120,7 +121,7 @@ func TestLaptop(t *testing.T) {
 		}
 		children := descendants(t, p.PID())
 		if programs := len(commands(want)); len(children) < programs {
-			t.Errorf("%d programs run, want %d at least", len(children), programs)
+			t.Errorf("%d programs are running, want at least %d", len(children), programs)
 		}
 		p.Stop()
 		for _, pid := range children {
@@ -152,7 +153,8 @@ func TestLaptop(t *testing.T) {
 	})
 }
 
-// shownWithout starts the gateway without --allow-commands: programs are shown with the reason.
+// shownWithout starts the gateway without --allow-commands. It checks that servers that are
+// programs have the reason.
 func shownWithout(t *testing.T, folder string, want map[string]Server) {
 	t.Helper()
 	p := programtest.Start(t, folder)
@@ -182,11 +184,11 @@ func shownWithout(t *testing.T, folder string, want map[string]Server) {
 		t.Errorf("plain:echo answers %s", text)
 	}
 	if left := descendants(t, p.PID()); len(left) > 0 {
-		t.Errorf("programs run: %v", left)
+		t.Errorf("running programs: %v", left)
 	}
 }
 
-// descendants returns the processes that a process has started, and those that they have.
+// descendants returns the child processes of a process, their children, and so on.
 func descendants(t *testing.T, pid int) (all []int) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ps", "-eo", "pid=,ppid=").Output()
@@ -205,7 +207,7 @@ func descendants(t *testing.T, pid int) (all []int) {
 	return all
 }
 
-// gone fails the test if a process is left.
+// gone fails the test if a process is still running.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; {

@@ -13,13 +13,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
-// A pace is how long a long call is: its steps, and after how many of them its client leaves.
+// A pace contains the steps of a long call, their interval, and the step after which the client
+// leaves.
 type pace struct {
 	steps, leave int
 	every        time.Duration
 }
 
-// thePace is 90 seconds with a step each second; a few of them in small lanes, and short ones in every test.
+// thePace returns 90 steps of a second in the full lane, a few steps in the small lane, and short
+// steps otherwise.
 func thePace() pace {
 	switch lanes {
 	case "full":
@@ -34,7 +36,7 @@ func (p pace) arguments() map[string]any {
 	return map[string]any{"steps": p.steps, "every": p.every.Seconds()}
 }
 
-// longCalls are the configs of the servers that long calls are made on: one of each protocol.
+// longCalls returns a config with two servers for long calls, one of each protocol.
 func longCalls(u *upstream) string {
 	return fmt.Sprintf(`{"mcpServers": {
 		"modern": {"url": %q, "approval": "off", "timeout": "10m"},
@@ -54,7 +56,7 @@ func eachEra(t *testing.T, url string, f func(t *testing.T, w *wire, server stri
 	}
 }
 
-// A long call tells how far it is, as it goes, and ends when its client leaves.
+// A long call reports progress at each step, and ends when its client leaves.
 func TestLongCall(t *testing.T) {
 	u, p := newUpstream(t), thePace()
 	folder := t.TempDir()
@@ -72,17 +74,18 @@ func TestLongCall(t *testing.T) {
 				select {
 				case e := <-u.ended:
 					if took := e.at.Sub(left); took > time.Second || !e.cancelled {
-						t.Errorf("the call ended %v after its client had left, cancelled is %t", took, e.cancelled)
+						t.Errorf("the call ended %v after its client left, cancelled: %t", took, e.cancelled)
 					}
 				case <-time.After(5 * time.Second):
-					t.Error("the call goes on 5 s after its client has left")
+					t.Error("the call is still running 5 s after its client left")
 				}
 			})
 		}
 	}
 }
 
-// The same through Lambda functions that stream. Nobody tells them that a client has left.
+// A long call reports progress through streaming Lambda functions. Lambda does not report to
+// functions that a client has left.
 func TestLongCallLambda(t *testing.T) {
 	u := newUpstream(t)
 	stack := lambdatest.NewStack(t, emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync"), map[string]string{"PORTCULLIS_AUTH": "none"})
@@ -92,7 +95,7 @@ func TestLongCallLambda(t *testing.T) {
 	eachEra(t, front.URL+"/mcp", func(t *testing.T, w *wire, server string) { w.runsLong(server+"__count", thePace()) })
 }
 
-// runsLong makes a call that has to tell each of its steps as it goes.
+// runsLong makes a call and checks that each progress event arrives in time.
 func (w *wire) runsLong(tool string, p pace) {
 	w.t.Helper()
 	began := time.Now()
@@ -116,7 +119,7 @@ func (w *wire) runsLong(tool string, p pace) {
 	}
 }
 
-// leaves makes a call and leaves in the middle of it. It returns when.
+// leaves makes a call, leaves in the middle of the call, and returns the time at which it left.
 func (w *wire) leaves(tool string, p pace) time.Time {
 	w.t.Helper()
 	ctx, leave := context.WithCancel(w.t.Context())

@@ -10,15 +10,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An Admission has the requests and the answers of a client that had to find out how to sign in.
+// An Admission contains the requests and the answers of a client that had to discover how to sign
+// in.
 type Admission struct {
 	Instructions string
-	Answers      []Answer // one a step
+	Answers      []Answer // one for each step
 	Asked        []string // scopes of each authorization request
 }
 
-// Issuer starts oidc-provider on loopback, which gives a client only scopes that it registered, and
-// returns the issuer's URL. It ends with the test.
+// Issuer starts oidc-provider on loopback until the test ends, and returns the issuer's URL. The
+// issuer grants a client only the scopes that the client registered.
 func Issuer(t testing.TB, scopes ...string) string {
 	t.Helper()
 	node, addr := findNode(t), local.Addr(t)
@@ -28,8 +29,8 @@ func Issuer(t testing.TB, scopes ...string) string {
 	return "http://" + serve(t, addr, cmd)
 }
 
-// OAuth connects a client in one of the modes to url, which is all that it knows, and
-// takes the steps.
+// OAuth connects a client in one of the modes to url and takes the steps. The client gets no
+// settings but the URL.
 func OAuth(t testing.TB, mode, url string, steps ...Step) Admission {
 	t.Helper()
 	in, err := json.Marshal(map[string]any{"url": url, "mode": mode, "steps": steps})

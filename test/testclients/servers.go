@@ -17,30 +17,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A Server is a server of others with what is tried on it.
+// A Server is a server of another project, and the requests that tests send to it.
 type Server struct {
-	Entry     map[string]any // of mcp_config.json
-	Tools     int            // that it lists at least
-	Calls     []Try          // of tools
-	Prompts   []Try          // that are got
-	Resources []Try          // that are read, by their URI
+	Entry     map[string]any // entry in mcp_config.json
+	Tools     int            // smallest number of listed tools
+	Calls     []Try          // calls of tools
+	Prompts   []Try          // prompts to get
+	Resources []Try          // resources to read, by their URI
 
 	Lock, LockPrompt, LockResource string // a tool, a prompt and a resource that are locked; "": none
 }
 
-// A Try is a request whose answer holds a text.
+// A Try is a request, and a text that its answer must contain.
 type Try struct {
 	Name, Args, Holds string
 }
 
-// entry returns the entry of a server that is a child.
+// entry returns the config entry of a server with a command.
 func entry(command string, args ...string) map[string]any {
 	return map[string]any{"command": command, "args": args, "approval": "off"}
 }
 
 const everythingDoc = "demo://resource/static/document/"
 
-// Stdio returns the real servers that speak on stdin and stdout, by their names in the config.
+// Stdio returns the real servers on standard input and output, by their names in the config.
 func Stdio(t testing.TB) map[string]Server {
 	t.Helper()
 	node, python, folder, sources := findNode(t), findPython(t), t.TempDir(), repository(t)
@@ -98,8 +98,8 @@ func Stdio(t testing.TB) map[string]Server {
 	}
 }
 
-// HTTP returns the real servers that speak HTTP, by their names in the config. They run until the
-// test ends.
+// HTTP returns the real servers over HTTP, by their names in the config. They run until the test
+// ends.
 func HTTP(t testing.TB) map[string]Server {
 	t.Helper()
 	stdio := Stdio(t)

@@ -1,10 +1,10 @@
-// Package testclients runs other projects' programs against a gateway: clients in three languages,
-// the Inspector, servers in two, and the conformance suite. A server and a client by the same
-// authors agree on each other's mistakes.
+// Package testclients runs programs of other projects with a gateway: clients in three languages,
+// servers in two, the Inspector, and the conformance suite. Programs of the same authors could
+// share a mistake, which a test with only these programs would not find.
 //
 // The programs come from npm, PyPI and the Go module proxy, pinned in package-lock.json,
-// requirements.txt and mcpgo/go.mod; `make clients python` installs them. If they are missing, a
-// test is skipped with the reason, and fails if CI is set.
+// requirements.txt and mcpgo/go.mod. `make clients python` installs them. If they are missing, a
+// test is skipped with the reason, or fails if CI is set.
 package testclients
 
 import (
@@ -30,7 +30,7 @@ import (
 const (
 	SDK    = "sdk"    // @modelcontextprotocol/sdk: the handshake protocols
 	Legacy = "legacy" // @modelcontextprotocol/client without negotiation
-	Auto   = "auto"   // the same, which asks for the stateless protocol first
+	Auto   = "auto"   // the same, but it tries the stateless protocol first
 )
 
 // A Step is one request of a client: a method of tools, prompts, resources or completion, or ping.
@@ -40,15 +40,15 @@ type Step struct {
 	Progress bool            `json:"progress,omitempty"` // of a tools/call: the client wants progress
 }
 
-// A Transcript has the answers that a client got.
+// A Transcript contains the answers that a client received.
 type Transcript struct {
 	Version      string // that was negotiated
 	Server       struct{ Name, Version string }
 	Capabilities json.RawMessage
 	Instructions string
-	Answers      []Answer // one a step
-	Asked        []string // the questions that it got
-	Opened       []Opened // the pages that the gateway asked it to open
+	Answers      []Answer // one for each step
+	Asked        []string // the questions that the client received
+	Opened       []Opened // the pages that the gateway requested to open
 	Logs         []any
 }
 
@@ -70,7 +70,7 @@ type Failure struct {
 	URL     string // of the page that its user has to open first
 }
 
-// An Opened is a page that a client asks its user to open, and what the user says to that.
+// An Opened is a page that a client asks its user to open, and the user's answer.
 type Opened struct{ Action, Message, URL string }
 
 // TypeScript connects a client to url in one of the modes and takes the steps.
@@ -79,7 +79,7 @@ func TypeScript(t testing.TB, mode, url string, headers map[string]string, steps
 	return typeScript(t, job{URL: url, Mode: mode, Headers: headers, Steps: steps})
 }
 
-// A job has the instructions for a client program: see client.mjs.
+// A job contains the instructions for a client program: see client.mjs.
 type job struct {
 	URL     string            `json:"url,omitempty"`
 	Command []string          `json:"command,omitempty"`
@@ -104,7 +104,7 @@ func (j job) text(t testing.TB) string {
 	return string(in)
 }
 
-// transcript reads what a client program printed.
+// transcript parses the output of a client program.
 func transcript(t testing.TB, j job, out []byte, err error) (tr Transcript) {
 	t.Helper()
 	if err != nil {

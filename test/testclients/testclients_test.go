@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A failure is expected for a reason, which stands above it.
+// Each block of expected failures has its reason above it.
 func TestExpectedFailures(t *testing.T) {
 	lists, err := filepath.Glob(filepath.Join(dir(), "conformance", "*.yaml"))
 	require.OK(t, err)
@@ -33,13 +33,14 @@ func TestExpectedFailures(t *testing.T) {
 		case strings.TrimSpace(entries) == "[]":
 		default:
 			if n := checkReasons(t, name, entries); n == 0 {
-				t.Errorf("%s lists nothing, and does not say []", name)
+				t.Errorf("%s has an empty list without []", name)
 			}
 		}
 	}
 }
 
-// checkReasons checks that each block of entries begins with its reason, and returns the number of entries.
+// checkReasons checks that each block of entries starts with its reason, and returns the number of
+// entries.
 func checkReasons(t *testing.T, name, entries string) (n int) {
 	for block := range strings.SplitSeq(strings.TrimSpace(entries), "\n\n") {
 		for i, line := range strings.Split(block, "\n") {
@@ -80,10 +81,10 @@ func TestPinnedVersions(t *testing.T) {
 	}
 	lock := read(t, "package-lock.json", &struct{}{})
 	if bytes.Contains(lock, []byte(`"resolved"`)) {
-		t.Error("package-lock.json holds addresses of one machine's registry")
+		t.Error("package-lock.json contains addresses of a private registry")
 	}
 	if !bytes.Contains(lock, []byte(`"integrity"`)) {
-		t.Error("package-lock.json holds no hashes")
+		t.Error("package-lock.json contains no hashes")
 	}
 }
 

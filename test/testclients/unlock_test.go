@@ -20,8 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A user is a client in one of its protocols, with what it makes of a page that its user should
-// open.
+// A user is a client in one of its protocols, and its reaction if its user should open a page.
 type user struct {
 	client    string
 	handshake bool
@@ -31,13 +30,13 @@ type user struct {
 	note      string // for docs/unlock.md
 }
 
-// A way is how a client goes to a person.
+// A way is a client's reaction if its user should open a page.
 type way int
 
 const (
-	page  way = iota // it opens a page, and calls again automatically
-	fails            // it hands its program an error with the page
-	shows            // it can open none, and shows the lock
+	page  way = iota // it opens the page, and calls again automatically
+	fails            // it returns an error with the page to its program
+	shows            // it cannot open pages, and shows the text of the lock
 )
 
 const older, newer = mcp.VersionLegacy, mcp.VersionModern
@@ -58,7 +57,7 @@ var users = []user{
 	{"Inspector", true, older, shows, "", "the same"},
 }
 
-// The experience of a user, in the words of docs/unlock.md.
+// What a user gets, in the words of docs/unlock.md.
 const (
 	lockWords  = "lock"
 	openWords  = "lock: open"
@@ -71,18 +70,18 @@ const (
 	errorWords = "error with page"
 )
 
-// A stage is one thing that an agent does, and what its user gets in each of the ways.
+// A stage is one action of an agent, and what its user gets in each of the ways.
 type stage struct {
 	does string
 	gets [3]string
-	says []string // in what its user reads
+	says []string // texts that the user reads
 }
 
 func alike(words string) [3]string { return [3]string{words, words, words} }
 
 func ladder(again, lock string) [3]string { return [3]string{thenWords + again, errorWords, lock} }
 
-// The stages are in an order, and between some of them a person decides.
+// The stages in their order. Between some stages a person decides.
 var (
 	before = []stage{
 		{"locked call, elicitation not declared", alike(lockWords), []string{`"s:push" is locked: pending_approval.`, `call request_access with names ["s:push"]`, "/admin/ask/"}},
@@ -104,7 +103,7 @@ var (
 	}
 )
 
-// The tables of docs/unlock.md say what the clients do here.
+// The tables of docs/unlock.md describe what the clients do in this test.
 func TestUnlockTables(t *testing.T) {
 	ways := [3]string{"page", "error", "text"}
 	var b strings.Builder
@@ -152,7 +151,7 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// An unlocking is a gateway whose agents may ask, and the same in direct mode.
+// An unlocking contains a gateway whose agents may request access, and a second one in direct mode.
 type unlocking struct {
 	issuer         *identitytest.Issuer
 	upstream       *upstreamtest.Server
@@ -181,8 +180,8 @@ func startUnlocking(t *testing.T) *unlocking {
 	return g
 }
 
-// unlocks takes a client through all the stages. n is another number for each; at says where it finds a
-// gateway of this address, with a token.
+// unlocks runs a client through all stages. Each client needs another n. at returns the endpoint of
+// a gateway, with a token.
 func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token string) Endpoint) {
 	client := Clients[slices.IndexFunc(Clients, func(c Client) bool { return c.Name == u.client })]
 	token := g.issuer.Token("gateway", map[string]any{"scope": "portcullis:destructive", "sub": fmt.Sprintf("person %d", n)})
@@ -190,7 +189,7 @@ func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token stri
 		t.Helper()
 		told := client.Visit(t, at(p.URL+"/mcp", token), Visit{Token: token, Handshake: u.handshake, Opens: answers}, steps...)
 		if told.Version != "" && told.Version != u.version {
-			t.Errorf("it speaks %s", told.Version)
+			t.Errorf("the client negotiates %s", told.Version)
 		}
 		return told
 	}
@@ -207,7 +206,7 @@ func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token stri
 		call(requestAccess, `{"names":["s:push","s:drop"],"note":"to release"}`), push, pay, pay)
 	asked := u.shows(t, asking, told)
 	if len(asked) != 3 {
-		t.Fatalf("what was asked: %q", asked)
+		t.Fatalf("requests: %q", asked)
 	}
 	_ = g.upstream.Calls()
 	g.decide(t, g.search, asked[0], "allowed", 60, "")
@@ -239,7 +238,8 @@ func lists(t *testing.T, a Answer, names ...string) {
 
 var requestID = regexp.MustCompile(`R-[0-9A-Z]{8}`)
 
-// shows checks what the user of a client gets at each stage, and returns the requests that were made.
+// shows checks what the user of a client gets at each stage, and returns the ids of the access
+// requests.
 func (u user) shows(t *testing.T, stages []stage, told Transcript) (asked []string) {
 	t.Helper()
 	opened := told.Opened
@@ -247,7 +247,7 @@ func (u user) shows(t *testing.T, stages []stage, told Transcript) (asked []stri
 		want, a, read := s.gets[u.way], told.Answers[i], ""
 		if strings.HasPrefix(want, thenWords) {
 			if len(opened) == 0 {
-				t.Fatalf("%s: no page is opened", s.does)
+				t.Fatalf("%s: the client opens no page", s.does)
 			}
 			read = opened[0].Message + "\n"
 			if !strings.Contains(read, opened[0].URL) {
@@ -272,17 +272,17 @@ func (u user) shows(t *testing.T, stages []stage, told Transcript) (asked []stri
 		}
 	}
 	if len(opened) > 0 {
-		t.Errorf("more pages are opened: %+v", opened)
+		t.Errorf("the client opens more pages: %+v", opened)
 	}
 	return asked
 }
 
-// reads returns what a user gets, in the words of the stages, and the text of it.
+// reads returns what a user gets, in the words of the stages, and the text that the user reads.
 func (u user) reads(t *testing.T, a Answer) (what, text string) {
 	t.Helper()
 	if a.Error != nil {
 		if fmt.Sprint(a.Error.Code) != "-32042" || a.Error.Name != u.raises || a.Error.URL == "" {
-			t.Errorf("it raises %+v", a.Error)
+			t.Errorf("the client raises %+v", a.Error)
 		}
 		return errorWords, a.Error.Message + " " + a.Error.URL
 	}

@@ -13,8 +13,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An upstream is a server whose tools take their time, or too much of everything. It tells the
-// test when a call ended, and how.
+// An upstream is a server with slow tools and tools with too large answers. It reports the end of
+// each call to the test.
 type upstream struct {
 	URL   string
 	ended chan ending

@@ -16,17 +16,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A wire is a client that shows each message of an answer as it comes, and that may leave.
+// A wire is a client that returns each message of an answer as it arrives, and that can leave
+// early.
 type wire struct {
 	t       *testing.T
 	url     string // of the endpoint
-	token   string // that the agent shows; "": none
+	token   string // bearer token; "": none
 	modern  bool
-	session string // that a handshake opened
+	session string // id of the session from the handshake
 	sent    int
 }
 
-// A message is one of those that an answer is made of.
+// A message is one message of an answer.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -42,7 +43,7 @@ type message struct {
 	}
 }
 
-// text is what a model reads of a message that ends an answer.
+// text returns the text that a model reads in the last message of an answer.
 func (m message) text() string {
 	if m.Error != nil {
 		return m.Error.Message
@@ -50,7 +51,7 @@ func (m message) text() string {
 	return string(m.Result)
 }
 
-// newWire returns a client of a protocol; one of the handshake protocol has a session.
+// newWire returns a client of a protocol. With the handshake protocol, it has a session.
 func newWire(t *testing.T, url, token string, modern bool, capabilities string) *wire {
 	t.Helper()
 	w := &wire{t: t, url: url, token: token, modern: modern}
@@ -87,8 +88,8 @@ func (w *wire) post(ctx context.Context, body string, h http.Header) *http.Respo
 	return answer
 }
 
-// ask sends a request and returns the messages of the answer as they come. A request of a context
-// that has ended ends without its last one.
+// ask sends a request and returns the messages of the answer as they arrive. If the context ends,
+// the messages end without the last one.
 func (w *wire) ask(ctx context.Context, method string, params map[string]any) iter.Seq[message] {
 	w.t.Helper()
 	w.sent++

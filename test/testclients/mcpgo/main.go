@@ -50,7 +50,7 @@ type opened struct {
 	URL     string `json:"url"`
 }
 
-// A watch is what the server says beside its answers.
+// A watch records the messages of the server other than its answers.
 type watch struct {
 	reply    map[string]any
 	opens    []string
@@ -137,7 +137,7 @@ func run(ctx context.Context, text string) error {
 			if e, ok := errors.AsType[mcp.URLElicitationRequiredError](err); ok {
 				f.Code, f.Name = mcp.URL_ELICITATION_REQUIRED, fmt.Sprintf("%T", e)
 				f.URL = e.Elicitations[0].URL
-				f.Message += "\n" + e.Elicitations[0].Message // the error's own is none of the server's
+				f.Message += "\n" + e.Elicitations[0].Message // the error itself has no text of the server
 			}
 			a = answer{Error: &f}
 		}
