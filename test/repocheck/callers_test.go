@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// callerPackages are the packages that keep something of a caller between two requests.
+// callerPackages contains the packages that store data of a caller between two requests.
 var callerPackages = []string{"pkg/agent/gateway", "pkg/agent/mcphttp", "pkg/agent/state", "pkg/upstream"}
 
-// agentIDs are the functions of these packages that read the id of an agent, with the purpose. Two
-// users can have tokens with the same id. So data of a caller is stored under identity.Agent.Owner,
-// which includes the user. Only the uses here concern an agent of any user.
+// agentIDs contains the functions of these packages that may read the id of an agent, with the
+// purpose. Two users can have tokens with the same id. Therefore data of a caller is stored under
+// identity.Agent.Owner, which includes the user. Only the uses here concern an agent of any user.
 var agentIDs = map[string]string{
-	"pkg/agent/gateway/requests.go open":             "notice: people are told which agent asks",
+	"pkg/agent/gateway/requests.go open":             "notice: names the agent that requests access",
 	"pkg/agent/gateway/requests.go logUnread":        "log",
 	"pkg/agent/gateway/lockinfo.go countLocked":      "log",
 	"pkg/agent/gateway/requestaccess.go incident":    "log",
@@ -24,16 +24,16 @@ var agentIDs = map[string]string{
 	"pkg/agent/gateway/lockstate.go checkStopped":    "stop: by agent",
 	"pkg/agent/gateway/lockstate.go refusal":         "stop: by agent",
 	"pkg/agent/gateway/explain.go explain":           "policy: by agent",
-	"pkg/agent/mcphttp/record.go isAudited":          "audit: it was let in",
+	"pkg/agent/mcphttp/record.go isAudited":          "audit: the gateway accepted the agent",
 	"pkg/agent/mcphttp/record.go keep":               "audit: beside the user",
 	"pkg/agent/mcphttp/record.go described":          "log",
 	"pkg/agent/mcphttp/notifystream.go isStillValid": "log",
 	"pkg/agent/mcphttp/clientinfo.go reportClient":   "the list of clients, for people",
-	"pkg/agent/state/cache.go agentKey":              "verdicts: with the user, and with all else that they depend on",
+	"pkg/agent/state/cache.go agentKey":              "verdicts: with the user, and all other inputs",
 	"pkg/agent/state/grants.go NowAt":                "grant: compared with its agent, whose document is found by agent and user",
 }
 
-// No package finds the data of a caller by the id of its agent alone.
+// No package finds the data of a caller by only the id of its agent.
 func TestCallersAreNotFoundByAgentID(t *testing.T) {
 	found := map[string]bool{}
 	for _, f := range files(t) {
@@ -48,19 +48,19 @@ func TestCallersAreNotFoundByAgentID(t *testing.T) {
 			name := f.path + " " + fn.Name.Name
 			found[name] = true
 			if agentIDs[name] == "" {
-				t.Errorf("%s reads the id of an agent, or how it proved it: use Agent.Owner for what is kept of a caller, else list the function in agentIDs with the reason", name)
+				t.Errorf("%s reads the id or the Way of an agent: use Agent.Owner for data of a caller, or list the function in agentIDs with the reason", name)
 			}
 		}
 	}
 	for name := range agentIDs {
 		if !found[name] {
-			t.Errorf("%s is in agentIDs, and reads no id of an agent", name)
+			t.Errorf("%s is in agentIDs, but reads no id of an agent", name)
 		}
 	}
 }
 
-// readsAgentID reports whether a function reads the field ID or Way of what is called an agent, or of a
-// parameter that is an identity.Agent.
+// readsAgentID reports whether a function reads the field ID or Way of a variable named agent, or
+// of a parameter of type identity.Agent.
 func readsAgentID(fn *ast.FuncDecl) (reads bool) {
 	params := map[string]bool{}
 	ast.Inspect(fn, func(n ast.Node) bool {

@@ -12,12 +12,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// units are what the numbers of docs/cost.md are in, as factors.
+// units contains the factors of the units in docs/cost.md.
 var units = map[string]float64{"M": 1e6, "ms": 1e-3, "MB": 1e-3, "KB": 1e-6, "a million": 1e-6, "a thousand": 1e-3}
 
 var (
 	costRow    = regexp.MustCompile(`(?m)^\| ([^|]+) \| \**\$([\d.,]+)\** \|$`)
-	costFirst  = regexp.MustCompile(`[\d.,]+½?( [^\d]*)?$`) // behind the label
+	costFirst  = regexp.MustCompile(`[\d.,]+½?( [^\d]*)?$`) // after the label
 	costFactor = regexp.MustCompile(`^\$?([\d.,]+)(½?) ?(M\b|ms\b|MB\b|KB\b)?.*?(?:(a million|a thousand).*)?$`)
 )
 
@@ -64,7 +64,7 @@ func TestCostsAddUp(t *testing.T) {
 			require.OK(t, err)
 			if m[1] == "**together**" {
 				if checked++; math.Abs(sum-says) > .011 {
-					t.Errorf("together is $%.2f, docs/cost.md says $%.2f", sum, says)
+					t.Errorf("the total is $%.2f, docs/cost.md says $%.2f", sum, says)
 				}
 				continue
 			}
@@ -79,6 +79,6 @@ func TestCostsAddUp(t *testing.T) {
 		}
 	}
 	if checked < 8 {
-		t.Errorf("%d sums were checked: the search is broken", checked)
+		t.Errorf("found %d sums: the search is broken", checked)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxColumns = 100 // of prose; a table's row or a fence cannot be wrapped
+	maxColumns = 100 // of prose; rows of tables and fences cannot be wrapped
 )
 
 // pages returns the Markdown files of the repo, by slash separated path.
@@ -50,7 +50,7 @@ func TestMarkdown(t *testing.T) {
 				fence = !fence
 			}
 			if !fence && (strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ")) {
-				t.Errorf("%s:%d is a mark of a merge", path, i+1)
+				t.Errorf("%s:%d is a merge marker", path, i+1)
 			}
 			words := strings.Fields(line) // a single word is a URL or a command that cannot be broken
 			if n := utf8.RuneCountInString(line); n > maxColumns && !fence && !strings.HasPrefix(line, "|") && len(words) > 2 && !strings.Contains(line, "`") {
@@ -63,7 +63,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// A file or folder that a page names in backquotes is there.
+// A file or folder that a page names in backquotes exists.
 func TestPagesNameFilesThatExist(t *testing.T) {
 	named := regexp.MustCompile("`((?:cmd|functions|internal|pkg|test|infra|events|localstack|docs)/[a-z0-9_./-]+)`")
 	seen := 0
@@ -71,7 +71,7 @@ func TestPagesNameFilesThatExist(t *testing.T) {
 		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			seen++
 			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(m[1]))); err != nil {
-				t.Errorf("%s names %s, which is not there", path, m[1])
+				t.Errorf("%s names %s, which does not exist", path, m[1])
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func TestPagesNameFilesThatExist(t *testing.T) {
 	}
 }
 
-// packageComments returns the comment of each package outside test/, by folder, each in one line.
+// packageComments returns the comment of each package outside test/ as one line, by folder.
 func packageComments(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -92,7 +92,7 @@ func packageComments(t *testing.T) map[string]string {
 	return all
 }
 
-// rows returns the cells of a page's table whose head begins with the given cell.
+// rows returns the cells of the table whose head starts with the given cell.
 func rows(t *testing.T, page, head string) [][]string {
 	t.Helper()
 	_, table, ok := strings.Cut(page, "| "+head+" |")
@@ -113,7 +113,7 @@ func rows(t *testing.T, page, head string) [][]string {
 	return all
 }
 
-// The page lists each package with the first sentence of its comment.
+// docs/architecture.md lists each package with the first sentence of its comment.
 func TestArchitecturePackages(t *testing.T) {
 	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
 	listed := map[string]bool{}
@@ -131,8 +131,8 @@ func TestArchitecturePackages(t *testing.T) {
 	}
 }
 
-// synopsis returns the first sentence of a package comment as the page has it: from its verb on,
-// and without the brackets of links.
+// synopsis returns the first sentence of a package comment in the form of the page: from its verb
+// on, and without the brackets of links.
 func synopsis(comment string) string {
 	sentence := new(doc.Package).Synopsis(comment)
 	if words := strings.SplitN(sentence, " ", 3); len(words) == 3 {
@@ -141,7 +141,7 @@ func synopsis(comment string) string {
 	return strings.NewReplacer("[", "", "]", "").Replace(sentence)
 }
 
-// Each word of the glossary occurs in the comment of the package that it names.
+// Each word of the glossary occurs in the comment of the package that the glossary names for it.
 func TestArchitectureGlossary(t *testing.T) {
 	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
 	table := rows(t, page, "word")
@@ -173,7 +173,7 @@ func TestDocsNameTests(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, m := range regexp.MustCompile("`(?:[\\w/]+: )?(Test[A-Z]\\w+)(?:/\\w+)?`").FindAllStringSubmatch(text, -1) {
 			if named++; !strings.Contains(code.String(), "\nfunc "+m[1]+"(t *testing.T)") {
-				t.Errorf("%s says that %s shows something; there is no such test", path, m[1])
+				t.Errorf("%s names the test %s, which does not exist", path, m[1])
 			}
 		}
 	}

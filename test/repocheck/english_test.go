@@ -23,17 +23,18 @@ var (
 	listEnglish   = flag.String("list-english", "", "print the phrases below a folder")
 )
 
-// englishCounts holds how many phrases each folder still has. A count may only fall.
+// englishCounts is the file with the number of phrases that each folder still has. A count may only
+// fall.
 const englishCounts = "testdata/english.txt"
 
-// A phrase is a pattern that readers have to read twice, and what to write instead.
+// A phrase is a pattern of text that readers have to read twice, and a better form.
 type phrase struct {
 	is     *regexp.Regexp
 	better string
 }
 
-// phrases are the patterns that can be found without understanding a sentence. A sentence begins
-// with "^ ": see [sentences].
+// phrases contains patterns that a program can find without understanding a sentence. A sentence
+// starts with "^ ": see [sentences].
 var phrases = []phrase{
 	{start(`Of (?!course)`), `name the subject first: "Two operators can …"`},
 	{start(`(What|Whatever|Who|Whoever|Whom|Whose|That which) [^?]*$`),
@@ -69,14 +70,15 @@ var phrases = []phrase{
 	{badName, "a noun for a type, a verb for a function"},
 }
 
-// start matches a sentence that begins so. Go's patterns have no look-ahead: "(?!" is cut.
+// start matches a sentence that starts with s. Go's patterns have no look-ahead, so "(?!" is
+// removed.
 func start(s string) *regexp.Regexp {
 	return regexp.MustCompile(`^` + regexp.MustCompile(`\(\?![^)]*\)`).ReplaceAllString(s, ""))
 }
 
 func words(s string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b` + s + `\b`) }
 
-// A sentence has its place, and what kind of text it is in.
+// A sentence contains a text, its place, and the kind of its text.
 type sentence struct {
 	path string
 	line int
@@ -114,7 +116,7 @@ func TestPlainEnglish(t *testing.T) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(limits)) {
 		if counts[k] < limits[k] {
-			t.Errorf("%s has %d phrases, and %s says %d: run with -update-english",
+			t.Errorf("%s has %d phrases, but %s says %d: run with -update-english",
 				k, counts[k], englishCounts, limits[k])
 		}
 	}
@@ -178,8 +180,8 @@ func allSentences(t *testing.T) func(yield func(sentence) bool) {
 	return slices.Values(all)
 }
 
-// goSentences adds the comments of a file and the texts of its literals that have at least four
-// words: a shorter one is no sentence.
+// goSentences adds the comments of a file, and its string literals with at least four words. A
+// shorter literal is not a sentence.
 func goSentences(f file, add func(p string, line int, kind, text string)) {
 	for _, group := range f.ast.Comments {
 		add(f.path, f.fset.Position(group.Pos()).Line, "comments", group.Text())
@@ -208,7 +210,7 @@ func goSentences(f file, add func(p string, line int, kind, text string)) {
 
 var helpTag = regexp.MustCompile(`(?:help|doc):"((?:[^"\\]|\\.)*)"`)
 
-// markdownSentences adds a page's text without fences and code.
+// markdownSentences adds the text of a page without fences and code.
 func markdownSentences(p, text string, add func(p string, line int, kind, text string)) {
 	fence, para, at := false, "", 1
 	for i, line := range strings.Split(text+"\n", "\n") {

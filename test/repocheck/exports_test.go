@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// keptExports are exported names that no other package uses, each with the reason.
+// keptExports contains the exported names that no other package uses, with the reason.
 var keptExports = map[string]string{
 	"pkg/people/admin.ItemPath": "the library of the API reads only exported fields, and embedded types are fields",
 	"pkg/people/console.Page":   "every page embeds it, and templates read only exported fields",
 }
 
-// TestExportsAreUsed checks that each exported constant, variable, type and function of pkg/ is used by
-// another package, or is part of what its package exports: the type of a parameter, a result, a field
-// or a constant. It looks at no methods and no fields.
+// TestExportsAreUsed checks that another package uses each exported constant, variable, type and
+// function of pkg/. A type may also be the type of an exported parameter, result, field or
+// constant. The test does not check methods and fields.
 func TestExportsAreUsed(t *testing.T) {
 	used := usedNames(t)
 	for _, f := range files(t) {
@@ -67,8 +67,8 @@ func exportedNames(f *ast.File) (names []string) {
 	return names
 }
 
-// usedNames returns each "dir.Name" that a file of another package uses, the package's own _test package
-// included, or that a declaration which is exported itself names in its type.
+// usedNames returns each "dir.Name" that a file of another package uses, including the package's
+// own _test package. It also returns the names in the types of exported declarations.
 func usedNames(t *testing.T) map[string]bool {
 	used := map[string]bool{}
 	for _, f := range files(t) {
@@ -103,8 +103,8 @@ func usedNames(t *testing.T) map[string]bool {
 	return used
 }
 
-// namedTypes returns the names that the type of an exported declaration has, and the constants of an
-// exported type, which are its values.
+// namedTypes returns the names in the type of an exported declaration, and the constants of an
+// exported type.
 func namedTypes(d ast.Decl) (names []string) {
 	add := func(n ast.Node) {
 		ast.Inspect(n, func(n ast.Node) bool {
@@ -145,10 +145,11 @@ func namedTypes(d ast.Decl) (names []string) {
 // maxWidth is the longest line in columns, with tabs of four.
 const maxWidth = 100
 
-// wideLines are the lines over maxWidth that a tree may still have. The numbers may only fall.
+// wideLines contains the number of lines over maxWidth that a tree may still have. The numbers may
+// only fall.
 var wideLines = map[string]int{"product": 3141, "tests": 9746}
 
-// TestLinesAreNarrow checks that no more lines than today are over maxWidth.
+// TestLinesAreNarrow checks that the number of lines over maxWidth does not rise.
 func TestLinesAreNarrow(t *testing.T) {
 	places := map[string][]string{} // by tree
 	for _, f := range files(t) {
@@ -168,7 +169,7 @@ func TestLinesAreNarrow(t *testing.T) {
 			slices.Sort(places[tree])
 			t.Errorf("%d lines of %s are over %d columns, want <= %d: break those that you wrote: git diff | grep '^+'", got, tree, maxWidth, most)
 		case got < most-50:
-			t.Errorf("%d lines of %s are over %d columns: lower wideLines from %d to that", got, tree, maxWidth, most)
+			t.Errorf("%d lines of %s are over %d columns: lower wideLines from %d to this number", got, tree, maxWidth, most)
 		}
 	}
 }

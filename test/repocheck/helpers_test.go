@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// A helper is what one place does for the whole repository.
+// A helper is a function for the whole repository, and a pattern of code that repeats it.
 type helper struct {
 	name    string
-	again   string   // a pattern of code that does it again
-	allowed []string // folders and files that may
+	again   string   // pattern of code that repeats the helper
+	allowed []string // folders and files that may repeat the helper
 	instead string   // what to call
 }
 
@@ -25,14 +25,15 @@ var helpers = []helper{
 		[]string{"pkg/base/secret/", "pkg/rules/finding/"}, "secret.Looks"},
 	{"whole file", `\bos\.CreateTemp\(|\.Rename\(`, []string{
 		"pkg/store/file.go",
-		"pkg/store/bolt/copy.go",        // a copy that is streamed and removed
-		"pkg/store/bolt/convert.go",     // an old copy gets another name
-		"internal/cli/approvals.go",     // a damaged file gets another name
-		"internal/cli/restorebackup.go", // as above, and back
+		"pkg/store/bolt/copy.go",        // streams a copy and removes it
+		"pkg/store/bolt/convert.go",     // renames an old copy
+		"internal/cli/approvals.go",     // renames a damaged file
+		"internal/cli/restorebackup.go", // renames files, and back
 	}, "store.WriteFile"},
 }
 
-// TestOneOfEachHelper checks that code calls the helpers of the repository and writes none again.
+// TestOneOfEachHelper checks that code calls the helpers of the repository and does not repeat
+// them.
 func TestOneOfEachHelper(t *testing.T) {
 	for _, h := range helpers {
 		again, found := regexp.MustCompile(h.again), 0
@@ -48,11 +49,11 @@ func TestOneOfEachHelper(t *testing.T) {
 			in := func(place string) bool { return strings.HasPrefix(f.path, place) }
 			if !slices.ContainsFunc(h.allowed, in) {
 				line := 1 + strings.Count(string(f.src[:at[0]]), "\n")
-				t.Errorf("%s:%d writes a %s of its own: call %s", f.path, line, h.name, h.instead)
+				t.Errorf("%s:%d repeats the helper %s: call %s", f.path, line, h.name, h.instead)
 			}
 		}
 		if found == 0 {
-			t.Errorf("no file has a %s: the pattern is broken", h.name)
+			t.Errorf("no file has the helper %s: the pattern is broken", h.name)
 		}
 	}
 }

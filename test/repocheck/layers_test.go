@@ -14,10 +14,10 @@ var layers = []string{
 	"pkg/aws", "pkg/people", "pkg/agent", "pkg/catalog", "pkg/upstream", "pkg/store", "pkg/rules", "pkg/base",
 }
 
-// maxArrows is how many pairs of groups there are of which one imports the other, at most.
+// maxArrows is the limit of the pairs of groups in which one group imports the other.
 const maxArrows = 40
 
-// layerOf returns the number of the layer that a folder is in, from the top; -1 for none.
+// layerOf returns the number of a folder's layer, from the top, or -1 if it has no layer.
 func layerOf(dir string) int {
 	return slices.IndexFunc(layers, func(l string) bool { return dir == l || strings.HasPrefix(dir, l+"/") })
 }
@@ -53,6 +53,6 @@ func TestImportLayers(t *testing.T) {
 		}
 	}
 	if len(arrows) > maxArrows {
-		t.Errorf("there are imports between %d pairs of layers, want <= %d", len(arrows), maxArrows)
+		t.Errorf("imports between %d pairs of layers, want <= %d", len(arrows), maxArrows)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// This program prints each message in a fence of the kind "text" in docs/troubleshooting.md, one a
-// line. Messages of other programs are in fences of the kind "console".
+// docs/troubleshooting.md has the messages of this program in fences of the kind "text", one
+// message a line. Messages of other programs are in fences of the kind "console".
 func TestTroubleshootingQuotesMessages(t *testing.T) {
 	said := printed(t)
 	page := pages(t)["docs/troubleshooting.md"]
@@ -24,7 +24,7 @@ func TestTroubleshootingQuotesMessages(t *testing.T) {
 			quoted++
 			for piece := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(message), `"…"`, "…"), "…") {
 				if rest := unsaid(said, piece); rest != "" {
-					t.Errorf("docs/troubleshooting.md quotes\n  %swhich nothing prints, from %q on", message, rest)
+					t.Errorf("docs/troubleshooting.md quotes\n  %sbut the program does not print it from %q on", message, rest)
 				}
 			}
 		}
@@ -34,7 +34,7 @@ func TestTroubleshootingQuotesMessages(t *testing.T) {
 	}
 }
 
-// Each entry says what took effect, and what to do.
+// Each entry of docs/troubleshooting.md says what took effect, and what to do.
 func TestTroubleshootingEntries(t *testing.T) {
 	entries := strings.Split(pages(t)["docs/troubleshooting.md"], "\n### ")[1:]
 	for _, e := range entries {
@@ -50,9 +50,9 @@ func TestTroubleshootingEntries(t *testing.T) {
 // joints are the characters that may separate two source texts in one message.
 const joints = ` :;"`
 
-// unsaid removes the texts of the source from the beginning of a message, the longest first, and
-// returns the rest. Texts must have 20 characters on average: otherwise any words would match
-// letter by letter.
+// unsaid removes the texts of the source from the start of a message, the longest first, and
+// returns the rest. Texts must have 20 characters on average. Otherwise single letters would match
+// any message.
 func unsaid(said, message string) string {
 	whole, texts := len(message), 0
 	for message = strings.Trim(message, joints); message != ""; message = strings.TrimLeft(message, joints) {
@@ -106,7 +106,7 @@ const unknown = "…"
 
 var verb = regexp.MustCompile(`%(\[\d\])?[+#.0-9]*[a-zA-Z]`)
 
-// constants notes the texts of a file's constants, by package and name.
+// constants adds the texts of a file's constants to all, by package and name.
 func (f file) constants(all map[string]string) {
 	for _, d := range f.ast.Decls {
 		g, ok := d.(*ast.GenDecl)

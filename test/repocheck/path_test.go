@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
-// A stop is a page on the path that docs/README.md is.
+// A stop is a page of the reading path in docs/README.md.
 type stop struct{ step, title, file, about string }
 
 const (
@@ -20,7 +20,8 @@ const (
 	pathFoot = "**Next:** "
 )
 
-// readPath returns the pages of the path, in order, and those that docs/README.md names as reference.
+// readPath returns the pages of the path, in order, and the pages under Reference in
+// docs/README.md.
 func readPath(t *testing.T) (stops []stop, reference map[string]bool) {
 	t.Helper()
 	entry := regexp.MustCompile(`^- \[([^\]]+)\]\(([a-z0-9_.-]+)\): (.+)$`)
@@ -57,7 +58,7 @@ func TestPath(t *testing.T) {
 		named[s.file] = true
 		page, ok := all["docs/"+s.file]
 		if !ok {
-			t.Errorf("docs/README.md names %s, which is not there", s.file)
+			t.Errorf("docs/README.md names %s, which does not exist", s.file)
 			continue
 		}
 		next := stop{title: "the path", file: "README.md", about: "all pages"}
@@ -74,7 +75,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// onPath returns a page with the lines that say where it is and what is next.
+// onPath returns a page with the lines for its position and the next page.
 func onPath(page string, s, next stop) string {
 	lines := strings.Split(strings.TrimSpace(page), "\n")
 	if len(lines) > 2 && strings.HasPrefix(lines[2], pathHead) {
@@ -100,11 +101,11 @@ func TestLinks(t *testing.T) {
 				to = filepath.ToSlash(filepath.Join(filepath.Dir(path), m[1]))
 			}
 			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(to))); err != nil {
-				t.Errorf("%s links to %s, which is not there", path, m[1])
+				t.Errorf("%s links to %s, which does not exist", path, m[1])
 				continue
 			}
 			if page, ok := all[to]; ok && m[2] != "" && !anchors(page)[m[2]] {
-				t.Errorf("%s links to %s%s, and there is no such heading", path, m[1], m[2])
+				t.Errorf("%s links to %s%s, but the page has no such heading", path, m[1], m[2])
 			}
 		}
 	}
@@ -113,7 +114,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors returns what the headings of a page are linked to by, as GitHub makes it.
+// anchors returns the anchors that GitHub creates for the headings of a page.
 func anchors(page string) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {

@@ -1,6 +1,5 @@
-// Package repocheck holds no code: its tests keep the rules of this repository, which
-// packages may import which, how long a file and a function may grow, and where
-// the AWS SDK may be seen.
+// Package repocheck contains only tests, which check the rules of this repository. They check the
+// imports of packages, the length of files and functions, the use of the AWS SDK, and the docs.
 package repocheck
 
 import (
@@ -30,7 +29,7 @@ const (
 	maxFunction = 80
 )
 
-// awsPackages are the only packages that may import AWS modules.
+// awsPackages contains the only packages that may import AWS modules.
 var awsPackages = []string{
 	"pkg/store/dynamo", "pkg/store/s3", "pkg/aws/secrets", "pkg/aws/cloudwatch", "pkg/aws/sns",
 	"pkg/aws/sqs", "pkg/aws/apigw", "pkg/aws/awsjson", "internal/boot/aws", "internal/boot/bucket",
@@ -177,7 +176,7 @@ func TestNoGlobalsByInit(t *testing.T) {
 	}
 }
 
-// The page that says which test holds what names tests that are there.
+// The tests that docs/design/faults.md names exist.
 func TestTheTestsThatThePageNamesExist(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "design", "faults.md"))
 	require.OK(t, err)
@@ -195,12 +194,12 @@ func TestTheTestsThatThePageNamesExist(t *testing.T) {
 	}
 	for _, name := range named {
 		if !have[string(name)] {
-			t.Errorf("docs/design/faults.md names %s, which is no test", name)
+			t.Errorf("docs/design/faults.md names %s, which is not a test", name)
 		}
 	}
 }
 
-// One key for errors in the log: who looks for them should not have to know who wrote the line.
+// All log lines use the same key for errors, so that one search finds all errors.
 func TestLogsNameErrorsAlike(t *testing.T) {
 	key := regexp.MustCompile(`slog\.(?:Any|String)\("(err|e|reason_err|cause)",`)
 	for _, f := range files(t) {
@@ -210,8 +209,8 @@ func TestLogsNameErrorsAlike(t *testing.T) {
 	}
 }
 
-// Only one bounded function indents JSON: the functions of encoding/json write as much as the
-// square of the depth.
+// Only rawjson.Indent, which has a limit, indents JSON. The output of encoding/json can grow with
+// the square of the depth.
 func TestOnlyRawjsonIndents(t *testing.T) {
 	indents := regexp.MustCompile(`\bjson\.(?:Indent|MarshalIndent)\(|\.SetIndent\(|jsontext\.(?:WithIndent|Multiline)`)
 	for _, f := range files(t) {

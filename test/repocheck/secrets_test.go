@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// credential is what real credentials look like. Tests make theirs up in other
-// shapes, or at run time.
+// credential matches real credentials. Tests use made-up credentials of other forms, or create them
+// at run time.
 var credential = regexp.MustCompile(`AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|xox[abp]-[0-9A-Za-z-]{20}|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
 func TestNoFileHoldsACredential(t *testing.T) {
@@ -27,7 +27,7 @@ func TestNoFileHoldsACredential(t *testing.T) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() { // a link to tools that are installed elsewhere
+		if !d.Type().IsRegular() { // such as a link to installed tools
 			return nil
 		}
 		data, err := os.ReadFile(p)
@@ -36,7 +36,7 @@ func TestNoFileHoldsACredential(t *testing.T) {
 		}
 		seen++
 		if found := credential.Find(data); found != nil && filepath.Base(p) != "secrets_test.go" {
-			t.Errorf("%s holds what looks like a credential: %.12s…", p, found)
+			t.Errorf("%s contains a possible credential: %.12s…", p, found)
 		}
 		return nil
 	})

@@ -10,24 +10,25 @@ import (
 	"testing"
 )
 
-// subject is a commit's subject: packages or files, a colon, a verb in the imperative, an object.
+// subject matches a commit's subject: packages or files, a colon, a verb in the imperative, an
+// object.
 var (
 	subject     = regexp.MustCompile(`^[A-Za-z0-9_./*, -]+: [a-z]+ \S`)
 	subjectVerb = regexp.MustCompile(`: ([a-z]+) `)
-	// A verb that ends like the third person, the past or a noun, and is none of them.
+	// imperative matches imperatives that end like a third person, a past form or a noun.
 	imperative = regexp.MustCompile(`^(pass|process|address|focus|express|compress|embed|need|feed|` +
 		`seed|shed|exceed|proceed|bring|string|discuss|access|bypass|suppress)$`)
 )
 
-// TestCommitSubjects reads the commits that came after this file. A clone without history has only
-// its last commit.
+// TestCommitSubjects checks the commits after the one that added this file. A clone without history
+// has only its last commit.
 func TestCommitSubjects(t *testing.T) {
 	git := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "git", args...)
 		cmd.Dir = root
 		out, err := cmd.Output()
 		if err != nil {
-			t.Skipf("the folder is no git clone: git %s: %v", args[0], err)
+			t.Skipf("the folder is not a git clone: git %s: %v", args[0], err)
 		}
 		return strings.TrimSpace(string(out))
 	}
@@ -77,7 +78,7 @@ func TestSubjectFault(t *testing.T) {
 	}
 }
 
-// TestHelpAddsToItsFirstLine reads docs/commands.md, which is made of the commands' help texts.
+// TestHelpAddsToItsFirstLine reads docs/commands.md, which contains the commands' help texts.
 func TestHelpAddsToItsFirstLine(t *testing.T) {
 	sections := regexp.MustCompile(`(?m)^## portcullis (.+)\n\n(.+)\n\n([A-Z][^|]+?)[.:]`)
 	found := sections.FindAllStringSubmatch(pages(t)["docs/commands.md"], -1)
@@ -120,8 +121,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// badName is a participle, a preposition, a number or a metaphor: it does not say what a file, type,
-// function or value is.
+// badName matches participles, prepositions, numbers and metaphors. Such a name does not say what a
+// file, type, function or value is.
 var badName = regexp.MustCompile(`(?i)^(held|told|settled|wanted|heard|said|asked|taken|given|known|` +
 	`shown|opened|moved|found|kept|left|lost|gone|seen|meant|made|done|sent|unless|upon|beside|besides|` +
 	`two|three|again|anew|ladder|lot|deed|deeds|sheet|house|room|floor|desk|teller|courier|wish|ahead|` +
