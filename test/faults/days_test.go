@@ -38,7 +38,7 @@ func (v *victim) objects() map[string][]byte {
 	return all
 }
 
-// parts returns the keys of the objects that hold the tools.
+// parts returns the keys of the objects that contain the tools.
 func parts(objects map[string][]byte) (keys []string) {
 	for key := range objects {
 		if filepath.Ext(key) != ".json" {
@@ -54,10 +54,11 @@ func (v *victim) remove(key string) {
 	require.OK(v.t, err)
 }
 
-// unreadable is an agent's answer if the catalog cannot be read.
+// unreadable is a part of the answer to agents if the gateway cannot read the catalog.
 const unreadable = "cannot read its list of tools"
 
-// searches reports whether a function finds the log; else it must say that it cannot read its list.
+// searches reports whether a search finds the tool of the log. Otherwise the answer must say that
+// the gateway cannot read its list of tools.
 func (v *victim) searches(f *lambdatest.Function, run string) bool {
 	v.t.Helper()
 	r := f.Call("retrieve_tools", `{"query":"log"}`)
@@ -68,14 +69,14 @@ func (v *victim) searches(f *lambdatest.Function, run string) bool {
 	return found
 }
 
-// day is a gateway on an ordinary day: two servers are known, and a function that agents call runs.
+// day syncs two servers and returns a running function that agents call.
 func (v *victim) day(run string) *lambdatest.Function {
 	v.t.Helper()
 	v.ordinary(run)
 	v.stack.Sync(v.t)
 	warm := v.stack.Start(v.t, "mcp")
 	if !v.searches(warm, run) {
-		v.t.Fatal("nothing is found on an ordinary day")
+		v.t.Fatal("the search finds nothing before any fault")
 	}
 	return warm
 }
@@ -111,30 +112,30 @@ func TestCatalogInS3(t *testing.T) {
 			v.stack.Sync(t)
 			after := v.stack.Start(t, "mcp")
 			if !v.searches(after, run) {
-				t.Error("two syncs later nothing is found")
+				t.Error("the search finds nothing after two syncs")
 			}
 			v.callable(&after.Client, "after the sync", run, map[string]bool{"fs:write": false, "fs:read": true, "git:log": true})
 		})
 	}
 }
 
-// mustGoOn checks that who has the catalog goes on with it, and that who starts without it lets nothing
-// through and says so.
+// mustGoOn checks that a running function continues with its catalog. A new function without a
+// catalog must refuse everything and report the reason.
 func (v *victim) mustGoOn(warm *lambdatest.Function, run string) {
 	v.t.Helper()
 	if !v.searches(warm, run) {
-		v.t.Error("who has the catalog does not go on with it")
+		v.t.Error("the running function does not continue with its catalog")
 	}
 	v.callable(&warm.Client, "warm", run, map[string]bool{"fs:write": false, "git:log": true})
 	cold := v.stack.Start(v.t, "mcp")
 	if v.searches(cold, run) {
-		v.t.Error("who starts finds tools in a catalog that cannot be read")
+		v.t.Error("the new function finds tools in an unreadable catalog")
 	}
 	v.callable(&cold.Client, "cold", run, map[string]bool{"fs:write": false, "fs:read": false, "git:log": false})
 }
 
-// An older program meets a catalog of a newer one: it goes on with what it has, and neither reads nor
-// replaces what it does not understand.
+// An older program finds a catalog of a newer one. It continues with its own catalog, and neither
+// reads nor replaces the newer one.
 func TestNewerFormat(t *testing.T) {
 	if os.Getenv("PORTCULLIS_LANES") == "" {
 		t.Skip("make lanes runs it")
@@ -156,7 +157,7 @@ func TestNewerFormat(t *testing.T) {
 		t.Errorf("a sync of an older program answers %s %s", a.Payload, a.Output)
 	}
 	if got := v.objects()[key]; string(got) != string(newer) {
-		t.Errorf("the older program replaced what the newer one wrote: %s", got)
+		t.Errorf("the older program replaced the newer catalog: %s", got)
 	}
 	again := func() bool {
 		cold := v.stack.Start(t, "mcp")
@@ -164,15 +165,15 @@ func TestNewerFormat(t *testing.T) {
 		v.callable(&cold.Client, "later", run, map[string]bool{"fs:write": false})
 		return v.searches(cold, run)
 	}
-	v.stack.Put(key, string(was)) // the version before, which the bucket has
-	local.Until(t, "a search finds the log with the version before", again)
+	v.stack.Put(key, string(was)) // the previous version in the bucket
+	local.Until(t, "a search finds the log with the previous version", again)
 	v.stack.Put(key, string(newer))
 	v.remove(key)
 	v.stack.Sync(t)
-	local.Until(t, "a search finds the log without what the newer one wrote", again)
+	local.Until(t, "a search finds the log without the newer catalog", again)
 }
 
-// items returns what the table holds.
+// items returns all items of the table.
 func (v *victim) items() (all []map[string]types.AttributeValue) {
 	v.t.Helper()
 	table := v.stack.Env["PORTCULLIS_TABLE"]
@@ -189,7 +190,7 @@ func (v *victim) db() *dynamodb.Client {
 	return dynamodb.NewFromConfig(emulator.Config(v.stack.Endpoint))
 }
 
-// restore makes the table hold what it held once.
+// restore replaces the items of the table with earlier ones.
 func (v *victim) restore(once []map[string]types.AttributeValue) {
 	v.t.Helper()
 	table := v.stack.Env["PORTCULLIS_TABLE"]
@@ -203,8 +204,8 @@ func (v *victim) restore(once []map[string]types.AttributeValue) {
 	}
 }
 
-// The table is emptied while the catalog cannot be read. Nothing is open, and health says so after each
-// sync until a person has settled it.
+// The table is emptied while the catalog is unreadable. No tool is callable, and health reports the
+// loss after each sync until a person accepts or restores the state.
 func TestTableAndCatalogLost(t *testing.T) {
 	if os.Getenv("PORTCULLIS_LANES") == "" {
 		t.Skip("make lanes runs it")
@@ -227,7 +228,7 @@ func TestTableAndCatalogLost(t *testing.T) {
 		mcp.Stop()
 		again := v.stack.Start(t, "admin")
 		if a := again.Send("/admin/health", ""); !strings.Contains(a.Body, `"degraded"`) || !strings.Contains(a.Body, `"approvals_gone"`) {
-			t.Errorf("health says %s", a.Body)
+			t.Errorf("health: %s", a.Body)
 		}
 		again.Stop()
 	}
@@ -235,12 +236,12 @@ func TestTableAndCatalogLost(t *testing.T) {
 	last.Ask(http.StatusOK, "/admin/approvals/accept", "{}", nil)
 	v.stack.Sync(t)
 	if a := v.stack.Start(t, "admin").Send("/admin/health", ""); strings.Contains(a.Body, `"approvals_gone"`) {
-		t.Errorf("once it is settled health says %s", a.Body)
+		t.Errorf("health after a person has decided: %s", a.Body)
 	}
 }
 
-// The table is restored to what it was before a person disabled a tool, and before another one came, or
-// it is emptied: what was locked stays locked, and what nobody decided waits.
+// The table is emptied, or restored to its state before a person disabled a tool and before a
+// server added another. Locked tools stay locked, and undecided tools are pending.
 func TestTableRestored(t *testing.T) {
 	if os.Getenv("PORTCULLIS_LANES") == "" {
 		t.Skip("make lanes runs it")
@@ -258,20 +259,20 @@ func TestTableRestored(t *testing.T) {
 			admin := v.stack.Start(t, "admin")
 			admin.Ask(http.StatusOK, "/admin/tools/fs"+run+"/write/disable", "{}", nil)
 			lists(v.fs, "read", "write", "evil")
-			v.stack.Sync(t) // the catalog has a copy of what was decided
+			v.stack.Sync(t) // the catalog now has a copy of the decisions
 			want := map[string]bool{"fs:write": false, "fs:evil": false}
 			v.callable(&warm.Client, "warm, before the restore", run, want)
 			time.Sleep(2500 * time.Millisecond) // the cached decisions are too old now
 			v.searches(warm, run)
 			v.restore(yesterday)
-			time.Sleep(2500 * time.Millisecond) // what is held is too old
+			time.Sleep(2500 * time.Millisecond) // the cached decisions are too old now
 			v.callable(&warm.Client, "warm, after the restore", run, want)
 			cold := v.stack.Start(t, "mcp")
 			v.callable(&cold.Client, "cold, after the restore", run, want)
 			v.stack.Sync(t)
 			after := v.stack.Start(t, "mcp")
 			v.callable(&after.Client, "after the next sync", run, want)
-			local.Until(t, "people see that it is still disabled", func() bool {
+			local.Until(t, "people see that the tool is still disabled", func() bool {
 				return strings.Contains(admin.Send("/admin/tools/fs"+run+"/write", "").Body, `"disabled_by_user"`)
 			})
 		})

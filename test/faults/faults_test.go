@@ -1,7 +1,8 @@
-// Package faults runs the built functions on an emulator of which three calls in ten, or all, come to
-// grief: throttled, gone, lost after they took effect, cut, garbled, late, or never answered. Meanwhile agents search and
-// call, a person decides, servers change and syncs run. No gate may open, no text may be false, nothing
-// that was acknowledged may be lost, and everything works again within a minute.
+// Package faults runs the built functions on an emulator of which three calls in ten, or all, fail.
+// Calls are throttled, late or never answered, connections break, and answers are lost, cut or
+// garbled. Meanwhile agents search and call, a person decides, servers change and syncs run. No
+// locked tool may be called, no answer may be false, and no confirmed decision may be lost.
+// Everything must work again within a minute.
 //
 // `make lanes` runs it.
 package faults
@@ -25,30 +26,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// How long it lasts, by lane.
+// lasts is the duration of the test, by lane.
 var lasts = map[string]time.Duration{"small": 20 * time.Second, "full": 5 * time.Minute}
 
-// Bounds of the lane.
+// Limits of the lane.
 const (
 	agents     = 4
-	share      = .3              // of the calls of S3 and DynamoDB
-	allFail    = 8 * time.Second // how long all of them fail
+	share      = .3              // share of the calls of S3 and DynamoDB that fail
+	allFail    = 8 * time.Second // time in which all calls of DynamoDB fail
 	answerMost = 25 * time.Second
 	soonAgain  = time.Minute
 )
 
-// switches are the tools that a person disables and enables again and again.
+// switches are the tools that a person disables and enables repeatedly.
 var switches = []string{"turn_a", "turn_b", "turn_c"}
 
 const (
 	open   = "read_page"  // may be called at any time
 	never  = "drop_page"  // the config denies it
-	late   = "write_page" // appears meanwhile, and nobody approves it
-	waits  = "send_mail"  // of another server: nobody ever approved it
+	late   = "write_page" // the server adds it during the test, and nobody approves it
+	waits  = "send_mail"  // a tool of another server that nobody approved
 	readOn = `{"readOnlyHint":true}`
 )
 
-// A world is a stack in the storm.
+// A world contains a stack with failing stores, its servers, and the results of the test.
 type world struct {
 	t     *testing.T
 	proxy *lambdatest.Proxy
@@ -60,12 +61,12 @@ type world struct {
 	key   string
 
 	mu      sync.Mutex
-	asked   map[string]asked // calls of agents, by the text that they bear
+	asked   map[string]asked // calls of agents, by the text in their arguments
 	took    []time.Duration
-	errors  map[string]int // of searches and calls, by what they say
-	shut    []interval     // when a switch was off
+	errors  map[string]int // number of errors of searches and calls, by their text
+	shut    []interval     // times in which a switch was disabled
 	decided map[string]bool
-	done    int // decisions that were acknowledged
+	done    int // number of confirmed decisions
 	unsure  map[string]bool
 }
 
@@ -77,7 +78,8 @@ type asked struct {
 	text    string
 }
 
-// An interval is the time from the word that a tool is disabled to the next try to enable it.
+// An interval is the time from the confirmation that a tool is disabled to the next try to enable
+// it.
 type interval struct {
 	tool     string
 	from, to time.Time
@@ -132,7 +134,7 @@ func TestStorm(t *testing.T) {
 	w.proxy.Set("dynamodb", lambdatest.Slow)
 	time.Sleep(allFail)
 	w.proxy.Set("dynamodb", lambdatest.None)
-	t.Logf("works again %v after every call of DynamoDB hung", w.again().Round(time.Millisecond))
+	t.Logf("everything works again %v after every call of DynamoDB hung", w.again().Round(time.Millisecond))
 	w.logErrors("every call of DynamoDB hangs")
 	close(stop)
 	all.Wait()
@@ -147,11 +149,11 @@ func TestStorm(t *testing.T) {
 		t.Errorf("an answer took %v, want at most %v", most, answerMost)
 	}
 	if len(w.took) < 50 || w.done < 4 {
-		t.Errorf("%d answers and %d decisions: the storm struck next to nothing", len(w.took), w.done)
+		t.Errorf("%d answers and %d decisions: too few for the test", len(w.took), w.done)
 	}
 }
 
-// again returns how long it takes until searches and calls work.
+// again waits until searches and calls work, and returns how long that took.
 func (w *world) again() time.Duration {
 	w.t.Helper()
 	over := time.Now()
@@ -174,7 +176,7 @@ func (w *world) logErrors(when string) {
 	clear(w.errors)
 }
 
-// shopTools returns what the shop listed at first.
+// shopTools returns the first tools of the shop.
 func shopTools() []json.RawMessage {
 	tools := []json.RawMessage{upstreamtest.Tool(open, "Read a page of the shop.", readOn, "m"), upstreamtest.Tool(never, "Drop a page of the shop.", readOn, "m")}
 	for _, name := range switches {
@@ -183,7 +185,7 @@ func shopTools() []json.RawMessage {
 	return tools
 }
 
-// syncs runs one sync after the other. In the storm they may fail.
+// syncs runs one sync after the other. Syncs may fail while the stores fail.
 func (w *world) syncs(stop chan struct{}) {
 	f := w.stack.Start(w.t, "sync")
 	for i := 0; !over(stop); i++ {
@@ -215,11 +217,11 @@ func (w *world) works() error {
 	return nil
 }
 
-// wantShut checks that nothing locked was called.
+// wantShut checks that no locked tool was called.
 func (w *world) wantShut() {
 	w.t.Helper()
 	if n := len(w.mail.Calls()); n > 0 {
-		w.t.Errorf("a tool that nobody approved was called %d times", n)
+		w.t.Errorf("an unapproved tool was called %d times", n)
 	}
 	for _, c := range w.shop.Calls() {
 		mark := markOf(w.t, c)
@@ -228,7 +230,7 @@ func (w *world) wantShut() {
 		}
 		for _, s := range w.shut {
 			if begun := w.asked[mark].at; s.tool == c.Tool && begun.After(s.from) && c.At.Before(s.to) {
-				w.t.Errorf("%s was called at %v, by an agent who asked at %v; it was disabled from %v to %v", c.Tool, c.At, begun, s.from, s.to)
+				w.t.Errorf("%s was called at %v, for a request at %v, but was disabled from %v to %v", c.Tool, c.At, begun, s.from, s.to)
 			}
 		}
 	}
@@ -251,15 +253,15 @@ func (w *world) wantTrue() {
 		lower := strings.ToLower(a.text)
 		switch {
 		case n > 1:
-			w.t.Errorf("%s was sent %d times", a.tool, n)
+			w.t.Errorf("the gateway sent %s %d times", a.tool, n)
 		case !a.isError && n == 0:
-			w.t.Errorf("%s is answered %q, and never reached its server", a.tool, a.text)
+			w.t.Errorf("answer for %s: %q, but the call did not reach its server", a.tool, a.text)
 		case n > 0 && a.isError && (strings.Contains(lower, "nothing was called") || strings.Contains(lower, "nothing was sent") || strings.Contains(lower, `"status":`)):
-			w.t.Errorf("%s reached its server, and is answered %q", a.tool, a.text)
+			w.t.Errorf("answer for %s: %q, but the call reached its server", a.tool, a.text)
 		case a.tool == "shop:"+open && a.isError && falseOf(a.text, "disabled_by_user", "disabled_by_config", "pending_approval", "not found"):
-			w.t.Errorf("%s is answered %q, and it was there and approved all the time", a.tool, a.text)
+			w.t.Errorf("answer for %s: %q, but the tool was always listed and approved", a.tool, a.text)
 		case a.tool == "shop:"+never && falseOf(a.text, "disabled_by_user", "pending_approval", "not found"):
-			w.t.Errorf("%s is answered %q, and the config denies it", a.tool, a.text)
+			w.t.Errorf("answer for %s: %q, but the config denies the tool", a.tool, a.text)
 		}
 	}
 }
@@ -273,14 +275,14 @@ func falseOf(text string, says ...string) bool {
 	return false
 }
 
-// wantKept checks that each decision stands that was acknowledged, in the record and in the audit.
+// wantKept checks that the record and the audit contain each confirmed decision.
 func (w *world) wantKept() {
 	w.t.Helper()
 	for name, disabled := range w.decided {
 		got, err := w.tool(name)
 		require.OK(w.t, err)
 		if got.Record.Disabled != disabled && !w.unsure[name] {
-			w.t.Errorf("%s is disabled: %t; the last decision that was acknowledged says %t", name, got.Record.Disabled, disabled)
+			w.t.Errorf("%s is disabled: %t; by the last confirmed decision: %t", name, got.Record.Disabled, disabled)
 		}
 	}
 	lines := 0
@@ -308,12 +310,12 @@ func (w *world) wantKept() {
 		}
 	}
 	if lines < w.done {
-		w.t.Errorf("the audit has %d decisions, and %d were acknowledged", lines, w.done)
+		w.t.Errorf("the audit has %d decisions, but %d were confirmed", lines, w.done)
 	}
 	if got, err := w.tool(open); err != nil || got.Status != "callable" {
 		w.t.Errorf("%s is %s, %v", open, got.Status, err)
 	}
-	local.Until(w.t, "the tool that came waits", func() bool {
+	local.Until(w.t, "the new tool is pending", func() bool {
 		got, err := w.tool(late)
 		return err == nil && got.Status == "pending_approval"
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A victim is a stack whose sync function dies at one of its writes, again and again.
+// A victim is a stack whose sync function is killed at its writes, one after the other.
 type victim struct {
 	t       *testing.T
 	proxy   *lambdatest.Proxy
@@ -38,7 +38,7 @@ func newVictim(t *testing.T) *victim {
 	return v
 }
 
-// lists makes the servers list tools with these names; "read+" is a read that has changed.
+// lists makes a server list tools with these names. "read+" is the changed definition of read.
 func lists(s *upstreamtest.Server, names ...string) {
 	var tools []json.RawMessage
 	for _, name := range names {
@@ -52,13 +52,13 @@ func lists(s *upstreamtest.Server, names ...string) {
 	s.SetTools(tools)
 }
 
-// configure gives the servers new URLs: to the gateway these are other servers.
+// configure gives the servers new URLs, so the gateway regards them as new servers.
 func (v *victim) configure(run string) {
 	v.t.Helper()
 	v.stack.Configure(fmt.Sprintf(`{"mcpServers":{"fs%s":{"url":"%s/%[1]s"},"git%[1]s":{"url":"%[3]s/%[1]s"}}}`, run, v.fs.URL, v.git.URL))
 }
 
-// ordinary is what the servers list before anything happens, and their config.
+// ordinary sets the first lists of the servers, and their config.
 func (v *victim) ordinary(run string) {
 	v.t.Helper()
 	lists(v.fs, "read", "write")
@@ -66,7 +66,7 @@ func (v *victim) ordinary(run string) {
 	v.configure(run)
 }
 
-// killed runs a sync that dies at its n-th write, and reports whether it made so many.
+// killed runs a sync that is killed at its n-th write, and reports whether it made n writes.
 func (v *victim) killed(n int, kept bool) bool {
 	v.t.Helper()
 	f := v.stack.Start(v.t, "sync")
@@ -87,13 +87,13 @@ func (v *victim) callable(c *agenttest.Client, when, run string, want map[string
 		server, tool, _ := strings.Cut(name, ":")
 		r := c.Call("call_tool_read", fmt.Sprintf(`{"name":"%s%s:%s","args":{}}`, server, run, tool))
 		if r.IsError == may {
-			v.t.Errorf("%s: %s%s is answered %s", when, name, run, r.Text)
+			v.t.Errorf("%s: answer for %s%s: %s", when, name, run, r.Text)
 		}
 	}
 }
 
-// A sync function that dies at any of its writes leaves a catalog that is whole, opens nothing, and the
-// next sync goes on.
+// If a sync function dies at any of its writes, the catalog stays complete, no tool is unlocked,
+// and the next sync continues.
 func TestKilledSync(t *testing.T) {
 	if os.Getenv("PORTCULLIS_LANES") == "" {
 		t.Skip("make lanes runs it")
@@ -113,7 +113,7 @@ func TestKilledSync(t *testing.T) {
 	}
 }
 
-// first kills the sync that sees the servers for the first time.
+// first kills the first sync of the servers.
 func (v *victim) first(n int, kept bool) bool {
 	v.t.Helper()
 	run, when := fmt.Sprintf("-first-%d-%t", n, kept), fmt.Sprintf("first sync, write %d, kept %t", n, kept)
@@ -128,7 +128,7 @@ func (v *victim) first(n int, kept bool) bool {
 	return died
 }
 
-// later kills a sync at which tools are new and changed, after a person disabled one.
+// later kills a sync with new and changed tools, after a person disabled one tool.
 func (v *victim) later(n int, kept bool) bool {
 	v.t.Helper()
 	run, when := fmt.Sprintf("-later-%d-%t", n, kept), fmt.Sprintf("later sync, write %d, kept %t", n, kept)
@@ -149,13 +149,13 @@ func (v *victim) later(n int, kept bool) bool {
 		v.callable(&f.Client, when, run, want)
 		f.Stop()
 		v.stack.Sync(v.t)
-		want["fs:read"] = false // what changed waits, since the sync that saw it
+		want["fs:read"] = false // the changed tool is pending since that sync
 	}
 	return died
 }
 
-// The program on a laptop's folder, killed at any moment of a sync, finds its catalog and its decisions
-// when it starts again.
+// If the local program is killed during a sync, it finds its catalog and its decisions at the next
+// start.
 func TestKilledProgram(t *testing.T) {
 	times := map[string]int{"small": 8, "full": 60}[os.Getenv("PORTCULLIS_LANES")]
 	if times == 0 {
@@ -192,12 +192,12 @@ func TestKilledProgram(t *testing.T) {
 		p.Start()
 		for name, may := range map[string]bool{"read": true, "write": false, evil: false} {
 			if r := p.Call("call_tool_read", fmt.Sprintf(`{"name":"fs:%s","args":{}}`, name)); r.IsError == may {
-				t.Errorf("kill %d: fs:%s is answered %s", i, name, r.Text)
+				t.Errorf("kill %d: answer for fs:%s: %s", i, name, r.Text)
 			}
 		}
 	}
 	if n := len(agenttest.Pages[json.RawMessage](&p.Client, "tools", "tools", "")); n != len(names) {
-		t.Errorf("%d tools are known, want %d", n, len(names))
+		t.Errorf("the gateway has %d tools, want %d", n, len(names))
 	}
 }
 

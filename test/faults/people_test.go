@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// client gives up later than any answer may come.
+// client has a timeout that is longer than the gateway may take.
 var client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: agents}}
 
 func slowest(took []time.Duration) time.Duration { return slices.Max(took) }
@@ -38,10 +38,10 @@ func send(method, url, body string, headers ...string) (int, []byte, error) {
 	return answer.StatusCode, data, err
 }
 
-// hidden is what no agent may read.
+// hidden contains texts that no agent may read.
 var hidden = []string{"arn:", "127.0.0.1", "DynamoDB", "ProvisionedThroughput", "SlowDown", "<html>", "connection reset", "EOF"}
 
-// rpc calls one of the gateway's tools and returns the one text of its result.
+// rpc calls one of the gateway's tools and returns the only text of its result.
 func (w *world) rpc(name, arguments string) (text string, isError bool, err error) {
 	began := time.Now()
 	status, data, err := send(http.MethodPost, w.mcp.URL+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, arguments))
@@ -69,7 +69,7 @@ func (w *world) rpc(name, arguments string) (text string, isError bool, err erro
 	return text, a.Result.IsError, nil
 }
 
-// search searches for pages, which exist, and returns the answer if it has none.
+// search searches for existing tools, and returns the answer if it contains none.
 func (w *world) search() (failed string, err error) {
 	text, isError, err := w.rpc("retrieve_tools", `{"query":"read a page of the shop","include_disabled":true}`)
 	if err != nil {
@@ -79,12 +79,12 @@ func (w *world) search() (failed string, err error) {
 		return text, nil
 	}
 	if !strings.Contains(text, `"shop:`+open+`"`) {
-		w.t.Errorf("a search does not find what is there: %s", text)
+		w.t.Errorf("a search does not find an existing tool: %s", text)
 	}
 	return "", nil
 }
 
-// call calls a tool, with a text by which it is known at the server.
+// call calls a tool. The arguments contain mark, by which the test finds the call at the server.
 func (w *world) call(id, mark string) (asked, error) {
 	a := asked{tool: id, at: time.Now()}
 	var err error
@@ -98,7 +98,7 @@ func (w *world) call(id, mark string) (asked, error) {
 	return a, nil
 }
 
-// agent searches and calls, what it may and what it may not.
+// agent searches, and calls allowed and locked tools.
 func (w *world) agent(n int, stop chan struct{}) {
 	ids := []string{"shop:" + open, "shop:" + never, "mail:" + waits, "shop:" + late}
 	for _, s := range switches {
@@ -130,7 +130,7 @@ func kind(text string) string {
 	return line[:min(90, len(line))]
 }
 
-// ask asks the function that people use.
+// ask sends a request to the admin function.
 func (w *world) ask(method, path, body string) (int, []byte, error) {
 	return send(method, w.admin.URL+path, body, "Authorization", "Bearer "+w.key)
 }
@@ -140,7 +140,7 @@ type shown struct {
 	Record struct{ Disabled bool }
 }
 
-// tool returns how a tool of the shop stands, as people see it.
+// tool returns the state of a tool of the shop from the API.
 func (w *world) tool(name string) (s shown, err error) {
 	status, data, err := w.ask(http.MethodGet, "/admin/tools/shop/"+name, "")
 	if err == nil && status != http.StatusOK {
@@ -170,7 +170,7 @@ func (w *world) person(stop chan struct{}) {
 	}
 }
 
-// decide tries until the answer confirms the decision, and reports whether it was kept.
+// decide retries until an answer confirms the decision, and reports whether one did.
 func (w *world) decide(name string, disable bool, stop chan struct{}) bool {
 	action := map[bool]string{true: "disable", false: "enable"}[disable]
 	w.mu.Lock()
@@ -181,7 +181,7 @@ func (w *world) decide(name string, disable bool, stop chan struct{}) bool {
 		switch {
 		case err != nil:
 			w.t.Errorf("%s %s: %v", action, name, err)
-		case status == http.StatusOK, status == http.StatusConflict && w.stands(name, disable): // an answer before was lost
+		case status == http.StatusOK, status == http.StatusConflict && w.stands(name, disable): // the earlier answer was lost
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.decided[name], w.unsure[name] = disable, false
@@ -192,14 +192,14 @@ func (w *world) decide(name string, disable bool, stop chan struct{}) bool {
 		}
 		for _, h := range hidden[:4] {
 			if strings.Contains(string(data), h) {
-				w.t.Errorf("%s %s is answered with %q: %s", action, name, h, data)
+				w.t.Errorf("the answer to %s %s contains %q: %s", action, name, h, data)
 			}
 		}
 	}
 	return false
 }
 
-// stands reports whether a switch is known to be as it was decided.
+// stands reports whether the API shows the decided state of a switch.
 func (w *world) stands(name string, disabled bool) bool {
 	s, err := w.tool(name)
 	return err == nil && s.Record.Disabled == disabled
