@@ -25,18 +25,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// starts are the cold starts of a round.
+// starts is the number of cold starts in a round.
 const starts = 4
 
-// tableMost is the most tools whose records are put into the emulator's table: a write there takes
-// 6 ms. With more the table holds nothing but the record by which a reader sees that it is whole.
+// tableMost is the largest number of tools whose records are written to the emulator's table,
+// because a write takes 6 ms. With more tools, the table contains only the record by which a reader
+// sees that no record was lost.
 const tableMost = 10_000
 
 // coldQuery is the first search after a cold start.
 const coldQuery = `{"query":"create a calendar event"}`
 
-// deploy stores the catalog in a bucket. It uses the sync function or, if the emulator is too slow
-// for that, copies the folder that the program made.
+// deploy stores the catalog in a bucket. It uses the sync function. If the emulator is too slow for
+// this size, it copies the program's folder.
 func (c *contender) deploy(t *testing.T, endpoint string, n int, crowd *upstreamtest.Crowd) {
 	t.Helper()
 	c.meter = newMeter(t, endpoint)
@@ -53,10 +54,10 @@ func (c *contender) deploy(t *testing.T, endpoint string, n int, crowd *upstream
 	c.figures.add("stored", n, c.inBucket(t, endpoint))
 }
 
-// syncByFunction reads the fleet as the function does that syncs.
+// syncByFunction syncs the fleet with the sync function.
 func (c *contender) syncByFunction(t *testing.T, n int) {
 	t.Helper()
-	f := c.stack.Start(t, "sync", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024", "PORTCULLIS_STREAMING", "url") // with 15 minutes
+	f := c.stack.Start(t, "sync", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024", "PORTCULLIS_STREAMING", "url") // has 15 minutes
 	defer f.Stop()
 	if a := f.Invoke([]byte(`{}`)); a.Failed {
 		t.Fatalf("%s: sync: %s\n%.3000s", c.name, a.Payload, a.Output)
@@ -64,8 +65,8 @@ func (c *contender) syncByFunction(t *testing.T, n int) {
 	c.figures.add("functionPeak", n, local.UsageOf(t, f.PID()).Peak)
 }
 
-// upload stores the content of the folder: this commit's snapshot in the bucket form of the
-// program, an older commit's snapshot unchanged. The table gets the one record that readers need.
+// upload stores the snapshot of the folder: this commit's snapshot in the form for buckets, and an
+// older commit's snapshot unchanged. The table gets the only record that readers need.
 func (c *contender) upload(t *testing.T, endpoint string) {
 	t.Helper()
 	folder, bucket := dir.New(c.dir), c.stack.Bucket
@@ -109,13 +110,13 @@ func (c *contender) putWitness(t *testing.T, endpoint string, snap *catalog.Snap
 	require.OK(t, err)
 	table := dynamo.New(dynamodb.NewFromConfig(emulator.Config(endpoint)), c.stack.Env["PORTCULLIS_TABLE"], nil)
 	of := r.Rev
-	for r.Rev = 0; r.Rev < of; { // it is written once for each of its revisions
+	for r.Rev = 0; r.Rev < of; { // one write for each revision
 		r, err = table.Put(t.Context(), r, nil)
 		require.OK(t, err)
 	}
 }
 
-// open measures how long this program takes to have the snapshot of a folder, in the newest format alone.
+// open measures how long this program takes to load the snapshot of a folder in the newest format.
 func (c *contender) open(t *testing.T, n int) {
 	t.Helper()
 	if c.name != "now" {
@@ -132,7 +133,7 @@ func (c *contender) open(t *testing.T, n int) {
 	}
 }
 
-// inBucket returns how much of the bucket the snapshot takes, in MB.
+// inBucket returns the size of the snapshot in the bucket, in MB.
 func (c *contender) inBucket(t *testing.T, endpoint string) float64 {
 	t.Helper()
 	prefix, total := "catalog/", int64(0)
@@ -169,13 +170,14 @@ func (c *contender) coldStart(t *testing.T, n int) {
 	f.Stop()
 }
 
-// idleSearch counts what a search reads of the decisions that comes when nothing was decided.
+// idleSearch counts the reads of decisions by a search if nobody decided anything since the last
+// one.
 func (c *contender) idleSearch(t *testing.T, n int) {
 	t.Helper()
 	f := c.stack.Start(t, "mcp", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024")
 	defer f.Stop()
 	f.Call("retrieve_tools", coldQuery)
-	time.Sleep(2500 * time.Millisecond) // until what is held is too old
+	time.Sleep(2500 * time.Millisecond) // until the cached decisions are too old
 	c.meter.take()
 	f.Call("retrieve_tools", coldQuery)
 	c.figures.add("feed", n, c.meter.take().feed)

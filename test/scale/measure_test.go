@@ -16,20 +16,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Queries in the style of agents. None is a tool's own name.
+// queries contains queries in the style of agents. None is the name of a tool.
 var queries = []string{
 	"what is the weather like tomorrow", "create an issue in a repository", "search papers about transformers",
 	"send an email", "convert a pdf to markdown", "take a screenshot of a web page", "current stock price", "find a hotel",
 }
 
-// The numbers of requests. Times limit slow ones.
+// The numbers of requests, and limits of their time.
 const (
 	warmUp   = 40
 	atRest   = 400
 	whenBusy = 300
 	busyMost = 20 * time.Second
 	restMost = 20 * time.Second
-	tries    = 4 // at a quiet moment between two syncs
+	tries    = 4 // tries to find a moment between two syncs
 )
 
 // A contender is a measured program: the program of this commit, or an older one.
@@ -39,16 +39,16 @@ type contender struct {
 	functions string // folder of the built functions
 	figures   figures
 
-	// For the present size:
-	dir   string // that the program runs on
+	// For the current size:
+	dir   string // folder of the program
 	stack *lambdatest.Stack
 	meter *meter
 }
 
-// milliseconds returns a time as the table has it.
+// milliseconds returns a duration in the unit of the table.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// percentile returns the time within which that share of calls was answered.
+// percentile returns the time within which the given share of calls was answered.
 func percentile(took []time.Duration, share float64) float64 {
 	if len(took) == 0 {
 		return 0
@@ -57,8 +57,8 @@ func percentile(took []time.Duration, share float64) float64 {
 	return milliseconds(took[min(len(took)-1, int(share*float64(len(took))))])
 }
 
-// timed calls ask a number of times, or until the time is over, and returns how long each answer
-// took. The time to check an answer does not count.
+// timed calls ask up to times times, for at most most, and returns how long each answer took. The
+// time to check an answer does not count.
 func timed(t testing.TB, times int, most time.Duration, ask func(i int) ([]byte, error), right func([]byte) error) (took []time.Duration) {
 	t.Helper()
 	for i, began := 0, time.Now(); i < times && time.Since(began) < most; i++ {
@@ -102,7 +102,7 @@ func stored(t testing.TB, dir string) float64 {
 	return float64(total) / 1e6
 }
 
-// round starts the program again on what it has stored, and measures it.
+// round starts the program again with its stored data, and measures it.
 func (c *contender) round(t testing.TB, n int) {
 	t.Helper()
 	g := start(t, c.program, c.dir)
@@ -121,7 +121,7 @@ func (c *contender) round(t testing.TB, n int) {
 	g.stop()
 }
 
-// between calls do at a moment at which the program runs no sync of its own but the given number.
+// between calls do until the program runs no more than own syncs meanwhile, at most tries times.
 func between(t testing.TB, g *gateway, own int, do func()) {
 	t.Helper()
 	for range tries {
@@ -134,7 +134,7 @@ func between(t testing.TB, g *gateway, own int, do func()) {
 	t.Logf("no quiet moment within %d tries", tries)
 }
 
-// unchanged measures a sync at which no server has changed.
+// unchanged measures a sync without changes of the servers.
 func (c *contender) unchanged(t testing.TB, g *gateway, n int) {
 	t.Helper()
 	var used, peak float64
@@ -148,10 +148,10 @@ func (c *contender) unchanged(t testing.TB, g *gateway, n int) {
 	c.figures.add("samePeak", n, peak)
 }
 
-// took is how the program's log says how long a request took.
+// tookPattern matches the duration of a search in the program's log.
 var tookPattern = regexp.MustCompile(`name=retrieve_tools .*?\btook(_ms)?=(\S+)`)
 
-// quiet measures searches of one client while nothing else happens.
+// quiet measures searches of one client without other load.
 func (c *contender) quiet(t testing.TB, g *gateway, n int) {
 	t.Helper()
 	var took, pings []time.Duration
@@ -179,7 +179,7 @@ func (c *contender) quiet(t testing.TB, g *gateway, n int) {
 	}
 }
 
-// busy measures searches, and the beginning of sessions, while one sync after the other runs.
+// busy measures searches and starts of sessions while syncs run one after the other.
 func (c *contender) busy(t testing.TB, g *gateway, n int) {
 	t.Helper()
 	stop, ended := make(chan struct{}), make(chan struct{})

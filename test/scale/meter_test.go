@@ -17,19 +17,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A meter is a server before an emulator that measures the reads of a function.
+// A meter is a server in front of an emulator. It measures the reads of a function.
 type meter struct {
 	URL string
 
 	mu    sync.Mutex
-	open  int       // GETs of objects under way
-	since time.Time // when the first of these began
+	open  int       // number of running GETs of objects
+	since time.Time // start of the first running GET
 	bill  bill
 }
 
-// A bill is what was read.
+// A bill contains measured reads.
 type bill struct {
-	objects time.Duration // in which at least one object was on its way
+	objects time.Duration // time in which at least one GET of an object was running
 	feed    float64       // read units of the decisions, computed as DynamoDB does
 }
 
@@ -81,8 +81,8 @@ func (m *meter) end() {
 	}
 }
 
-// query passes a read of many items on and counts its units: one for each 4 KB, half of that if it need not
-// be consistent, and half a unit at least.
+// query passes a Query on and counts its units: one for each 4 KB, half of that if it need not be
+// consistent, and at least half a unit.
 func (m *meter) query(w http.ResponseWriter, r *http.Request, pass http.Handler) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

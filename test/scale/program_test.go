@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A gateway is `portcullis serve` of some commit, running on a folder.
+// A gateway is a running `portcullis serve` of some commit.
 type gateway struct {
 	t    testing.TB
 	dir  string
@@ -30,8 +30,8 @@ type gateway struct {
 	http *http.Client
 }
 
-// A logFile is where a program writes its log. Were it a pipe, this process would be woken for each line, in
-// the middle of what it measures.
+// A logFile is the path of a program's log. A pipe would wake this process for each line, which
+// would disturb its measurements.
 type logFile struct {
 	t    testing.TB
 	path string
@@ -43,7 +43,7 @@ func (l logFile) String() string {
 	return string(data)
 }
 
-// start starts a program on a folder. It does not wait for anything.
+// start starts a program on a folder. It does not wait until the program is ready.
 func start(t testing.TB, program, dir string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, dir: dir, addr: local.Addr(t), log: logFile{t, filepath.Join(t.TempDir(), "log")}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
@@ -51,7 +51,7 @@ func start(t testing.TB, program, dir string) *gateway {
 	g.cmd.Env = append(os.Environ(), "PORTCULLIS_LOG_LEVEL=INFO")
 	log, err := os.Create(g.log.path)
 	require.OK(t, err)
-	defer log.Close() // the program has it
+	defer log.Close() // the program has its own descriptor
 	g.cmd.Stderr = log
 	require.OK(t, g.cmd.Start())
 	t.Cleanup(func() {
@@ -63,7 +63,7 @@ func start(t testing.TB, program, dir string) *gateway {
 	return g
 }
 
-// stop ends the program as SIGTERM does.
+// stop ends the program with SIGTERM.
 func (g *gateway) stop() {
 	g.t.Helper()
 	require.OK(g.t, g.cmd.Process.Signal(syscall.SIGTERM))
@@ -90,7 +90,7 @@ func (g *gateway) waitForSync() {
 	}
 }
 
-// post sends JSON and returns the body of the answer, which must be 200.
+// post sends JSON and returns the body of the answer. Another status than 200 is an error.
 func (g *gateway) post(path, body string, headers ...string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, "http://"+g.addr+path, strings.NewReader(body))
 	if err != nil {
@@ -113,7 +113,7 @@ func (g *gateway) post(path, body string, headers ...string) ([]byte, error) {
 	return data, err
 }
 
-// sync runs a sync, as a person does who asks for one.
+// sync requests a sync, as a person does.
 func (g *gateway) sync() error {
 	key, err := os.ReadFile(filepath.Join(g.dir, "admin.key"))
 	if err != nil {
@@ -125,14 +125,14 @@ func (g *gateway) sync() error {
 
 var errNothingFound = errors.New("a search found nothing")
 
-// ask makes the i-th of the searches. Every second shows locked tools too.
+// ask makes the i-th search. Every second search includes locked tools.
 func (g *gateway) ask(i int) ([]byte, error) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"retrieve_tools","arguments":{"query":%q,"include_disabled":%t}}}`,
 		i, queries[i/2%len(queries)], i%2 == 0)
 	return g.post("/mcp", body)
 }
 
-// search makes the i-th of the searches, which must find tools.
+// search makes the i-th search, and returns an error if it finds no tool.
 func (g *gateway) search(i int) error {
 	data, err := g.ask(i)
 	if err == nil {
@@ -162,12 +162,12 @@ func found(data []byte) error {
 	return nil
 }
 
-// ping asks whether the gateway is there, which takes what a request takes without a search.
+// ping sends a ping, which measures the time of a request without a search.
 func (g *gateway) ping(i int) ([]byte, error) {
 	return g.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
 }
 
-// pinged returns an error if an answer is none to a ping.
+// pinged returns an error if data is not an answer to a ping.
 func pinged(data []byte) error {
 	if !bytes.Contains(data, []byte(`"result"`)) {
 		return fmt.Errorf("ping answers %.300s", data)
@@ -175,7 +175,7 @@ func pinged(data []byte) error {
 	return nil
 }
 
-// initialize begins a session, as each client does first.
+// initialize starts a session, as each client does first.
 func (g *gateway) initialize(i int) error {
 	_, err := g.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"scale","version":"1"}}}`, i))
 	return err

@@ -23,14 +23,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
-// small is the one size that the lanes run.
+// small is the only size in the lanes.
 const small = 527
 
-// rounds is how often each program is started and measured at each size, in turns.
+// rounds is how often each program is started and measured at each size. The programs alternate.
 const rounds = 2
 
-// sizes returns how many tools there are to be, from PORTCULLIS_SCALE ("527,10000,100000"). With none
-// the test is skipped; in the small lanes it is the smallest.
+// sizes returns the numbers of tools in PORTCULLIS_SCALE ("527,10000,100000"). If it is not set,
+// sizes skips the test, but returns the smallest size in the lanes.
 func sizes(t *testing.T) (all []int) {
 	t.Helper()
 	setting := os.Getenv("PORTCULLIS_SCALE")
@@ -48,9 +48,9 @@ func sizes(t *testing.T) (all []int) {
 	return all
 }
 
-// TestScale measures, prints the table, and fails where a figure is missing. How good the figures are
-// is for a reader to say: they depend on the machine. At 527 tools they are held against limits
-// that no machine exceeds on which the gateway is right.
+// TestScale measures, prints the table, and fails if a figure is missing. Figures depend on the
+// machine, so a reader must judge them. At 527 tools the test also checks limits that a correct
+// gateway meets on every machine.
 func TestScale(t *testing.T) {
 	sizes := sizes(t)
 	local.Data(t, "livemcp/tools.json") // skips before anything is built
@@ -76,13 +76,13 @@ func TestScale(t *testing.T) {
 				t.Errorf("%d tools: no figure for %s", n, r.label)
 			}
 			if most := limits[r.key]; ok && n == small && most > 0 && v > most {
-				t.Errorf("%d tools: %s is "+r.format+", which no machine excuses (%g)", n, r.label, v, most)
+				t.Errorf("%d tools: %s is "+r.format+", want at most %g on any machine", n, r.label, v, most)
 			}
 		}
 	}
 }
 
-// The marks in a page between which the table stands.
+// The marks before and after the table in a page.
 const opening, closing = "<!-- figures -->\n", "<!-- /figures -->\n"
 
 // replace puts the table into a page.
@@ -104,7 +104,7 @@ var limits = map[string]float64{
 	"firstCPU": 10, "firstPeak": 300, "sameCPU": 3, "samePeak": 300, "feed": 1,
 }
 
-// measure measures all at one size, in turns.
+// measure measures all programs at one size, alternately.
 func measure(t *testing.T, endpoint string, all []*contender, n int) {
 	began := time.Now()
 	crowd := upstreamtest.NewCrowd(t, local.Many(t, n))

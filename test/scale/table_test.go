@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A row is one line of the table: a figure, and the most that it may be at some sizes.
+// A row is one line of the table: a figure, and its limits at some sizes.
 type row struct {
 	key, label string
 	format     string // of the figure
 	aims       map[int]float64
 }
 
-// rows are what is measured, in the order of the table.
+// rows contains the measured figures, in the order of the table.
 var rows = []row{
 	{"raw", "snapshot, raw, MB", "%.1f", nil},
 	{"stored", "snapshot as it lies in S3, MB", "%.1f", map[int]float64{10_000: 6, 100_000: 60}},
@@ -42,10 +42,10 @@ var rows = []row{
 // busyFactor is how many times the p95 at rest a search may take while a sync runs.
 const busyFactor = 2
 
-// Figures are what was measured of one program: every sample, by row and size.
+// figures contains every sample of one program, by row and size.
 type figures map[string]map[int][]float64
 
-// add keeps a sample.
+// add adds a sample.
 func (f figures) add(key string, n int, value float64) {
 	if f[key] == nil {
 		f[key] = map[int][]float64{}
@@ -62,7 +62,7 @@ func (f figures) get(key string, n int) (value float64, ok bool) {
 	return all[len(all)/2], true
 }
 
-// exponent returns the x for which a row grows as n^x between the smallest and the largest size.
+// exponent returns "n^x", where x is the growth of a row between the smallest and the largest size.
 func (f figures) exponent(key string, sizes []int) string {
 	var at []int
 	for _, n := range sizes {
@@ -89,7 +89,7 @@ func (f figures) aim(r row, n int) (most float64, ok bool) {
 	return most, ok
 }
 
-// table returns the figures as Markdown: before (nil: nothing) and after in each cell.
+// table returns the figures as Markdown. Each cell contains before, unless it is nil, and after.
 func table(before, after figures, sizes []int) string {
 	var b strings.Builder
 	b.WriteString("| |")
