@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// TestFanOut goes through the bad days of a distributed sync, one after the other on one fleet.
+// TestFanOut runs failures of a distributed sync, one after the other with one fleet.
 func TestFanOut(t *testing.T) {
 	f := newFleet(t)
 	for _, day := range []struct {
@@ -36,12 +36,13 @@ func TestFanOut(t *testing.T) {
 		})
 	}
 	if n := f.proxy.Checked(); n < f.size.servers {
-		t.Errorf("%d calls were held against a role: the search is broken", n)
+		t.Errorf("%d calls were checked against a role: the check is broken", n)
 	}
 }
 
-// Two workers die in the middle of the first round: their messages come again, and every tool is there, once. On a
-// slow machine a message that is still being worked on comes again too, so more may be done than there are.
+// Two workers die in the middle of the first round. The queue delivers their messages again, and
+// the catalog has every tool once. On a slow machine the queue may also deliver messages of running
+// workers again, so workers may handle more messages than were sent.
 func (f *fleet) killedWorkers() {
 	began := time.Now()
 	f.beginWork()
@@ -54,24 +55,24 @@ func (f *fleet) killedWorkers() {
 	f.t.Logf("first round of %d servers, %d tools: %v, of which %s s until the messages of the killed came again; of %d workers %+v messages, of assemblies %+v; servers were asked %d times",
 		f.size.servers, f.size.servers*tools, took.Round(time.Millisecond), again, f.size.workers, work, assemble, f.crowd.Asked.Load())
 	if work.Died != 2 || work.Failed != 0 || work.Done < (f.size.servers+9)/10 || assemble.Failed+assemble.Died != 0 {
-		f.t.Errorf("of the messages became %+v, %+v", work, assemble)
+		f.t.Errorf("results of the messages: %+v, %+v", work, assemble)
 	}
 	f.wantTools(f.size.servers * tools)
 	f.wantOnce()
 }
 
-// wantOnce checks that no record was written twice, and that no line of the audit is there twice.
+// wantOnce checks that no record was written twice, and that the audit has no line twice.
 func (f *fleet) wantOnce() {
 	f.t.Helper()
 	records, lines := f.records()
 	for id, rev := range records {
 		if rev != 1 || lines[id] != 1 {
-			f.t.Errorf("%s was written %d times, with %d lines of the audit", id, rev, lines[id])
+			f.t.Errorf("%s was written %d times, with %d audit lines", id, rev, lines[id])
 		}
 	}
 }
 
-// A message that comes twice causes no request to a server and no write.
+// A message that is delivered twice causes no second request to a server and no second write.
 func (f *fleet) messageTwice() {
 	before, bodies := f.crowd.Asked.Load(), f.work.Bodies()
 	for _, body := range bodies[:min(len(bodies), 5)] {
@@ -80,7 +81,7 @@ func (f *fleet) messageTwice() {
 	}
 	f.settle()
 	if n := f.crowd.Asked.Load() - before; n != 0 {
-		f.t.Errorf("servers were asked %d times for messages that came again", n)
+		f.t.Errorf("repeated messages caused %d requests to servers", n)
 	}
 	if h := f.work.Handled(); h.Failed+h.Died != 0 || h.Done < 2*min(len(bodies), 5) {
 		f.t.Errorf("of the messages became %+v", h)
@@ -89,7 +90,8 @@ func (f *fleet) messageTwice() {
 	f.wantOnce()
 }
 
-// A message that nobody can read is put aside after three tries, and the others go on.
+// An invalid message goes to the dead-letter queue after three tries, and workers handle the
+// others.
 func (f *fleet) poisonedMessage() {
 	dead := f.queues["WorkDeadUrl"]
 	poisons := []string{"no JSON", `{"format":99,"run":{"began":"2026-11-23T00:00:00Z"},"servers":["s000"]}`}
@@ -97,26 +99,26 @@ func (f *fleet) poisonedMessage() {
 		f.send(body)
 	}
 	f.plan(asked)
-	local.Until(f.t, "what nobody can read is in the dead-letter queue", func() bool { return f.Waiting(f.t, dead) == "2 0 0" })
+	local.Until(f.t, "the invalid message is in the dead-letter queue", func() bool { return f.Waiting(f.t, dead) == "2 0 0" })
 	f.settle()
 	if h := f.work.Handled(); h.Failed != 3*len(poisons) || h.Died != 0 || h.Done < (f.size.servers+9)/10 {
 		f.t.Errorf("of the messages became %+v", h)
 	}
 	if out := f.work.Output(); !strings.Contains(out, `"level":"ERROR"`) {
-		f.t.Error("no line of the log says that a message cannot be read")
+		f.t.Error("no log line reports the invalid message")
 	}
 	f.wantTools(f.size.servers * tools)
 	f.wantOnce()
 }
 
-// The planning function dies after it has sent messages and before it records that: servers are
-// loaded twice, with no other effect.
+// The planning function dies after it has sent messages, and before it records them. The next round
+// loads servers again, with no other effect.
 func (f *fleet) killedPlanner() {
 	f.work.Stop()
 	p := f.function("plan")
 	f.proxy.KillAt(1, false, p.Stop)
 	if _, err := p.Try([]byte(asked)); err == nil || !f.proxy.Killed() {
-		f.t.Fatalf("the function that plans did not die: %v", err)
+		f.t.Fatalf("the planning function did not die: %v", err)
 	}
 	f.plan(asked)
 	f.beginWork()
@@ -128,19 +130,19 @@ func (f *fleet) killedPlanner() {
 	f.wantOnce()
 }
 
-// Two assemblies at once, of what was found since: both end well, and the catalog is one.
+// Two assemblies run at the same time. Both succeed, and there is one catalog with all results.
 func (f *fleet) twoAssemblers() {
 	f.withMail()
 	f.assemble.Stop()
 	f.plan(asked)
-	local.Until(f.t, "every server was asked", func() bool { return f.Waiting(f.t, f.queues["WorkUrl"]) == "0 0 0" })
+	local.Until(f.t, "workers have handled every message", func() bool { return f.Waiting(f.t, f.queues["WorkUrl"]) == "0 0 0" })
 	event := lambdatest.QueueEvent(f.assemble.Last())
 	var both sync.WaitGroup
 	for range 2 {
 		a := f.function("assemble")
 		both.Go(func() {
 			if got, err := a.Try(event); err != nil || got.Failed {
-				f.t.Errorf("an assembly of two ends with %v, %s", err, got.Payload)
+				f.t.Errorf("one of two assemblies ends with %v, %s", err, got.Payload)
 			}
 		})
 	}
@@ -176,14 +178,14 @@ func (f *fleet) thereAndBack() {
 		agent := f.Start(f.t, "mcp")
 		for name, may := range map[string]bool{"read_mail": true, "send_mail": false, slices.Max(names): slices.Max(names) == "read_mail"} {
 			if r := agent.Call("call_tool_read", `{"name":"mail:`+name+`","args":{}}`); r.IsError == may {
-				f.t.Errorf("%s: mail:%s is answered %s", step.name, name, r.Text)
+				f.t.Errorf("%s: answer for mail:%s: %s", step.name, name, r.Text)
 			}
 		}
 		agent.Stop()
 	}
 }
 
-// The test measures the costs in docs/cost.md for a round without changes.
+// costs compares the calls of a round without changes with docs/cost.md.
 func (f *fleet) costs() {
 	f.work.Stop()
 	f.assemble.Stop()
@@ -191,7 +193,7 @@ func (f *fleet) costs() {
 	servers := float64(require.JSON[struct{ Planned int }](f.t, f.plan(asked).Payload).Planned)
 	plan := f.proxy.Calls()
 	f.beginWork()
-	local.Until(f.t, "every server was asked", func() bool { return f.Waiting(f.t, f.queues["WorkUrl"]) == "0 0 0" })
+	local.Until(f.t, "workers have handled every message", func() bool { return f.Waiting(f.t, f.queues["WorkUrl"]) == "0 0 0" })
 	f.work.Stop()
 	work, messages := f.proxy.Calls(), float64(f.work.Handled().Done)
 	a := f.function("assemble")

@@ -1,7 +1,7 @@
-// Package fanout runs the built function of the sync as template.yaml deploys it with SyncMode=fanout: one that
-// plans, workers and one that assembles, with the queues of infra/fanout.yaml on an emulator, whose times are
-// seconds here. Messages are handed to the functions as Lambda does it, and each call of AWS is held against the
-// role of its function.
+// Package fanout runs the built sync function as template.yaml deploys it with SyncMode=fanout: a
+// function that plans, workers, and a function that assembles. The queues are those of
+// infra/fanout.yaml on an emulator, with timeouts of seconds. The functions receive messages as
+// from Lambda, and each AWS call is checked against the role of its function.
 //
 // `make lanes` runs it.
 package fanout
@@ -31,31 +31,32 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A size is the size of the fleet, by lane.
+// A size is the size of a fleet.
 type size struct{ servers, workers int }
 
 var sizes = map[string]size{"small": {120, 4}, "full": {1000, 8}}
 
-const tools = 3 // of each server
+const tools = 3 // tools of each server
 
-// again is after how many seconds a message comes again whose function died or failed.
+// again is the visibility timeout of messages in seconds: a queue then delivers the message of a
+// failed function again.
 const again = "5"
 
-// The senders and actions in events of the planning function.
+// Events that start the planning function.
 const (
-	asked = `{"source":"portcullis.admin"}` // every server
-	clock = `{"source":"aws.events"}`       // those that are due
+	asked = `{"source":"portcullis.admin"}` // loads every server
+	clock = `{"source":"aws.events"}`       // loads the servers that are due
 )
 
-// A fleet is a gateway whose sync is distributed, and its servers.
+// A fleet is a gateway with a distributed sync, and its servers.
 type fleet struct {
 	*lambdatest.Stack
-	t        *testing.T // of the day
-	life     *testing.T // of all days
+	t        *testing.T // the current subtest
+	life     *testing.T // the whole test
 	size     size
 	proxy    *lambdatest.Proxy
 	crowd    *upstreamtest.Crowd
-	mail     *upstreamtest.Server // the one whose tools change
+	mail     *upstreamtest.Server // the server whose tools change
 	queues   map[string]string    // outputs of infra/fanout.yaml
 	work     *lambdatest.Mapping
 	assemble *lambdatest.Mapping
@@ -98,7 +99,7 @@ func (f *fleet) lists(names ...string) {
 	f.mail.SetTools(all)
 }
 
-// withMail puts the mail server into the config, beside the others.
+// withMail adds the mail server to the config.
 func (f *fleet) withMail() {
 	f.t.Helper()
 	f.Configure(strings.Replace(f.crowd.Config(""), `{"mcpServers":{`, fmt.Sprintf(`{"mcpServers":{"mail":{"url":%q},`, f.mail.URL), 1))
@@ -110,8 +111,7 @@ func (f *fleet) function(role string) *lambdatest.Function {
 		"PORTCULLIS_WORK_QUEUE", f.queues["WorkUrl"], "PORTCULLIS_ASSEMBLE_QUEUE", f.queues["AssembleUrl"])
 }
 
-// beginWork starts the function for messages of servers, and beginAssembly the function for
-// assemblies.
+// beginWork starts the workers, and beginAssembly the function that assembles.
 func (f *fleet) beginWork() {
 	f.work = f.Map(f.life, f.queues["WorkUrl"], f.size.workers, func() *lambdatest.Function { return f.function("work") })
 }
@@ -120,7 +120,7 @@ func (f *fleet) beginAssembly() {
 	f.assemble = f.Map(f.life, f.queues["AssembleUrl"], 1, func() *lambdatest.Function { return f.function("assemble") })
 }
 
-// plan runs the function that plans, which must work.
+// plan runs the planning function. An error ends the test.
 func (f *fleet) plan(event string) lambdatest.Answer {
 	f.t.Helper()
 	p := f.function("plan")
@@ -132,7 +132,7 @@ func (f *fleet) plan(event string) lambdatest.Answer {
 	return a
 }
 
-// settle waits until no message is left.
+// settle waits until the queues are empty.
 func (f *fleet) settle() {
 	f.t.Helper()
 	if !local.WaitFor(func() bool {
@@ -143,7 +143,7 @@ func (f *fleet) settle() {
 	}
 }
 
-// send puts a message into a queue of servers.
+// send sends a message to the queue of the workers.
 func (f *fleet) send(body string) {
 	f.t.Helper()
 	url := f.queues["WorkUrl"]
@@ -151,7 +151,7 @@ func (f *fleet) send(body string) {
 	require.OK(f.t, err)
 }
 
-// wantTools checks that the catalog has so many tools, and the table a record of each and no other.
+// wantTools checks that the catalog has n tools, and the table exactly one record of each.
 func (f *fleet) wantTools(n int) {
 	f.t.Helper()
 	records, _ := f.records()
@@ -160,7 +160,7 @@ func (f *fleet) wantTools(n int) {
 	}
 }
 
-// tools returns how many tools the catalog has; -1: there is none.
+// tools returns how many tools the catalog has, or -1 without a catalog.
 func (f *fleet) tools() int {
 	key := "catalog/current.json"
 	o, err := emulator.S3(f.Endpoint).GetObject(f.t.Context(), &s3.GetObjectInput{Bucket: &f.Bucket, Key: &key})
@@ -173,7 +173,7 @@ func (f *fleet) tools() int {
 	return current.Tools
 }
 
-// records returns how often the record of each tool was written, and how many lines the audit has of it.
+// records returns how often the record of each tool was written, and its number of audit lines.
 func (f *fleet) records() (written, lines map[string]int) {
 	f.t.Helper()
 	written, lines = map[string]int{}, map[string]int{}
