@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
-// How long it lasts, by lane.
+// lasts is the duration of the test, by lane.
 var lasts = map[string]time.Duration{"small": 45 * time.Second, "full": 30 * time.Minute}
 
 const (
@@ -39,13 +39,13 @@ const (
 	misbehaving = 38
 	tools       = 527
 	clients     = 48
-	settled     = 2 * time.Minute // how long it may take until nothing more is held than before
+	settleLimit = 2 * time.Minute // until resources are released
 	answerMost  = 30 * time.Second
-	moreMemory  = 48 // MB that may be resident in addition: what the collector keeps for the next time
-	moreHeld    = 4  // descriptors, and goroutines, that may be there in addition
+	moreMemory  = 48 // additional MB that the garbage collector may keep
+	moreOpen    = 4  // additional descriptors, and goroutines, that may remain
 )
 
-// drip answers a byte at a time, without end.
+// drip answers one byte after the other, without end.
 func drip(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for r.Context().Err() == nil {
@@ -60,7 +60,7 @@ func drip(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http
 	}
 }
 
-// flood answers 64 MB of one text.
+// flood answers with 64 MB of one text.
 func flood(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`)
@@ -80,7 +80,7 @@ func notHTTP(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ h
 	}
 }
 
-// crimes are the ways to misbehave; the servers take turns.
+// crimes returns the faults. Each bad server has the next fault.
 func crimes() []upstreamtest.Fault {
 	return []upstreamtest.Fault{
 		upstreamtest.Hang(), upstreamtest.Status(http.StatusInternalServerError, "oops"), upstreamtest.BadJSON(), flood, drip, upstreamtest.Reset(), notHTTP,
@@ -90,7 +90,7 @@ func crimes() []upstreamtest.Fault {
 	}
 }
 
-// A fleet is the servers, and the ids of tools of the healthy ones and of the others.
+// A fleet contains the servers, and the ids of the tools of healthy and of bad servers.
 type fleet struct {
 	all       map[string]*upstreamtest.Server
 	bad       []string
@@ -126,7 +126,7 @@ func (f *fleet) config() string {
 	return `{"mcpServers":{` + strings.Join(list, ",") + `}}`
 }
 
-// misbehave begins.
+// misbehave starts the faults of the bad servers.
 func (f *fleet) misbehave() {
 	for i, name := range f.bad {
 		all := crimes()
@@ -134,7 +134,7 @@ func (f *fleet) misbehave() {
 	}
 }
 
-// A tally is what came of the calls.
+// A tally contains the results of the calls.
 type tally struct {
 	t              *testing.T
 	url            string
@@ -142,10 +142,10 @@ type tally struct {
 	good, ill      atomic.Int64
 	failed, faulty atomic.Int64 // calls of healthy servers that failed; of the others
 	mu             sync.Mutex
-	took           []time.Duration // of every 64th call of a healthy server
+	took           []time.Duration // durations of every 64th call of a healthy server
 }
 
-// call calls a tool and reports whether it answered well.
+// call calls a tool and reports whether the call succeeded.
 func (y *tally) call(name, arguments string) (ok bool, text string) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, arguments)
 	r, err := http.NewRequestWithContext(y.t.Context(), http.MethodPost, y.url+"/mcp", strings.NewReader(body))
@@ -172,8 +172,8 @@ func (y *tally) call(name, arguments string) (ok bool, text string) {
 	return a.Result != nil && !a.Result.IsError, string(data)
 }
 
-// work calls until stop. The first half of the clients call only healthy servers, the others all
-// servers. Every fourth call is a search.
+// work makes calls until stop. The first half of the clients call only healthy servers, and the
+// other clients call all servers. Every fourth call is a search.
 func (y *tally) work(n int, f *fleet, stop <-chan struct{}) {
 	for i := 0; ; i++ {
 		select {
@@ -230,7 +230,7 @@ func TestMisbehaving(t *testing.T) {
 	asleep := goroutines(t, p)
 	p.Log.Reset()
 	p.Start()
-	y.run(f, 3*time.Second) // while all is well
+	y.run(f, 3*time.Second) // while all servers are healthy
 
 	f.misbehave()
 	good := y.good.Load()
@@ -240,18 +240,18 @@ func TestMisbehaving(t *testing.T) {
 	during := local.UsageOf(t, p.PID())
 	y.client.CloseIdleConnections()
 	var after local.Usage
-	for end := time.Now().Add(settled); ; time.Sleep(time.Second) {
+	for end := time.Now().Add(settleLimit); ; time.Sleep(time.Second) {
 		after = local.UsageOf(t, p.PID())
-		if after.Descriptors <= before.Descriptors+moreHeld && after.Resident <= before.Resident+moreMemory || time.Now().After(end) {
+		if after.Descriptors <= before.Descriptors+moreOpen && after.Resident <= before.Resident+moreMemory || time.Now().After(end) {
 			break
 		}
 	}
-	if after.Descriptors > before.Descriptors+moreHeld || after.Resident > before.Resident+moreMemory {
-		t.Errorf("%v after the load the program holds %+v; before it were %+v", settled, after, before)
+	if after.Descriptors > before.Descriptors+moreOpen || after.Resident > before.Resident+moreMemory {
+		t.Errorf("%v after the load the program holds %+v; before it were %+v", settleLimit, after, before)
 	}
 	left := goroutines(t, p)
-	if left > asleep+moreHeld {
-		t.Errorf("%d goroutines are left, there were %d:\n%.20000s", left, asleep, p.Log.String())
+	if left > asleep+moreOpen {
+		t.Errorf("%d goroutines after the load, %d before:\n%.20000s", left, asleep, p.Log.String())
 	}
 	p.Log.Reset()
 	slices.Sort(y.took)
@@ -266,7 +266,7 @@ func TestMisbehaving(t *testing.T) {
 		lasts, y.good.Load(), rate, y.failed.Load(), y.took[len(y.took)/2], y.took[len(y.took)*99/100], y.ill.Load(), y.faulty.Load(), before, during, after, asleep, left)
 }
 
-// run makes all clients work for a time, and waits for the answers to their last calls.
+// run makes all clients work for a duration, and waits for the answers to their last calls.
 func (y *tally) run(f *fleet, lasts time.Duration) {
 	stop := make(chan struct{})
 	var all sync.WaitGroup
