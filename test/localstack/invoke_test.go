@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// wantOf returns what a function answers to the event of a file: a status or the result of a sync.
+// wantOf returns the expected answer to the event of a file: a status or the result of a sync.
 func wantOf(event string) string {
 	folder, name := filepath.Split(strings.TrimPrefix(event, "events/"))
 	switch {
@@ -36,8 +36,8 @@ func wantOf(event string) string {
 	return "200"
 }
 
-// TestInvokeAnswersEveryEvent gives every file of events/ to `make invoke`, which builds each function
-// once and starts it with the committed env.json.
+// TestInvokeAnswersEveryEvent passes every file of events/ to `make invoke`, which builds each
+// function once and starts it with the committed env.json.
 func TestInvokeAnswersEveryEvent(t *testing.T) {
 	beside(t, "PORTCULLIS_SAM", "python")
 	b := newBackground(t)
@@ -93,7 +93,7 @@ func TestInvokeAnswersEveryEvent(t *testing.T) {
 	t.Logf("make invoke: %d events ran on MiniStack", len(events)) // .ci/run prints it
 }
 
-// configure replaces the config of the example, whose server is on the internet.
+// configure replaces the example config, because its server is on the internet.
 func (b background) configure(t *testing.T) {
 	t.Helper()
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ask_question", "Ask a question.", `{"readOnlyHint":true}`)}})
@@ -104,8 +104,8 @@ func (b background) configure(t *testing.T) {
 	require.OK(t, err)
 }
 
-// TestEnvStartsEveryFunction starts the program of each function that an event or the API reaches, with
-// the committed env.json as it is but for the address of the emulator.
+// TestEnvStartsEveryFunction starts each function that receives events or API requests. It uses the
+// committed env.json, and changes only the address of the emulator.
 func TestEnvStartsEveryFunction(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(home, "env.json"))
 	require.OK(t, err)

@@ -1,4 +1,4 @@
-// Package localstack holds no code: its tests run the scripts and the ready hook.
+// Package localstack contains only tests, which run the scripts and the ready hook.
 package localstack
 
 import (
@@ -28,12 +28,12 @@ import (
 )
 
 const (
-	home = "../../localstack" // the folder of what is tested
+	home = "../../localstack" // the folder of the scripts and the hook
 	hook = home + "/ready.d/10-data.py"
 )
 
-// beside returns a program in the folder of the variable's program. Without the variable the test
-// is skipped, or fails if CI=true.
+// beside returns the path of a program in the folder of the variable's program. Without the
+// variable, beside skips the test, or fails it if CI=true.
 func beside(t *testing.T, variable, name string) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(os.Getenv(variable)), name)
@@ -43,7 +43,7 @@ func beside(t *testing.T, variable, name string) string {
 	return program
 }
 
-// stores is what the hook leaves on an emulator.
+// stores contains the stores that the hook creates on an emulator.
 type stores struct {
 	bucket    *s3.Client
 	objects   *s3store.Store
@@ -55,7 +55,7 @@ func at(endpoint string) stores {
 	return stores{bucket, s3store.New(bucket, "portcullis-data"), dynamo.New(table, "portcullis", nil)}
 }
 
-// versions returns every version of every object, the newest first for each key.
+// versions returns all versions of all objects, newest first for each key.
 func (s stores) versions(t *testing.T) []string {
 	t.Helper()
 	list, err := s.bucket.ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: aws.String("portcullis-data")})
@@ -67,7 +67,7 @@ func (s stores) versions(t *testing.T) []string {
 	return all
 }
 
-// check holds what is there against the files of the example.
+// check compares the stores with the files of the example.
 func (s stores) check(t *testing.T) {
 	t.Helper()
 	for _, key := range []string{config.Key, policy.Key} {
@@ -87,7 +87,7 @@ func (s stores) check(t *testing.T) {
 
 func TestReadyHookMakesTheDataAndLeavesWhatIsThere(t *testing.T) {
 	python := beside(t, "PORTCULLIS_MINISTACK", "python") // has boto3
-	t.Setenv("AWS_ENDPOINT_URL", "")                      // an emulator of its own: the data of one that is in use would be replaced
+	t.Setenv("AWS_ENDPOINT_URL", "")                      // start another emulator: the hook would replace the data of a running one
 	endpoint := emulator.Start(t)
 	s := at(endpoint)
 	root, err := filepath.Abs("../..")
@@ -110,7 +110,7 @@ func TestReadyHookMakesTheDataAndLeavesWhatIsThere(t *testing.T) {
 	run(hook)
 	s.check(t)
 	if after := s.versions(t); len(before) != 2 || len(after) != len(before) || after[0] != before[0] || after[1] != before[1] {
-		t.Errorf("after a second run the versions are %q, were %q", after, before)
+		t.Errorf("versions after a second run: %q, before: %q", after, before)
 	}
 
 	o, err := s.objects.Get(t.Context(), config.Key, "")
@@ -147,7 +147,7 @@ func TestExampleHasNoFault(t *testing.T) {
 	require.OK(t, err)
 	id := tool.ID{Server: "deepwiki", Name: "ask_question"}
 	if _, ok := c.Server(id.Server); !ok || !bytes.Contains(event, []byte(id.String())) {
-		t.Errorf("the event calls no tool of the example: want %s", id)
+		t.Errorf("the event does not call the tool %s of the example", id)
 	}
 	everybody := identity.Agent{ID: "anonymous", Servers: []string{"*"}}
 	if v := p.Verdicts(c, everybody, []policy.Tool{{ID: id}}); v[0].Denied != lock.Yes {

@@ -21,7 +21,7 @@ func TestComposeFileIsPinnedAndListensOnLoopbackOnly(t *testing.T) {
 	require.OK(t, err)
 	text := string(data)
 	if images := regexp.MustCompile(`(?m)^\s+image: (.*)$`).FindAllStringSubmatch(text, -1); len(images) != 1 || images[0][1] != "localstack/localstack:4.14.0" {
-		t.Errorf("images are %q, want localstack/localstack:4.14.0 alone", images)
+		t.Errorf("images %q, want only localstack/localstack:4.14.0", images)
 	}
 	_, ports, _ := strings.Cut(text, "ports:\n")
 	ports, _, _ = strings.Cut(ports, "networks:")
@@ -31,7 +31,7 @@ func TestComposeFileIsPinnedAndListensOnLoopbackOnly(t *testing.T) {
 	}
 	for _, port := range published {
 		if !strings.HasPrefix(port, `"127.0.0.1:`) {
-			t.Errorf("port %s is not one of loopback", port)
+			t.Errorf("port %s is not only on loopback", port)
 		}
 	}
 	if strings.Contains(text, "network_mode") || strings.Contains(text, "docker.sock") {
@@ -72,7 +72,7 @@ func newBackground(t *testing.T) background {
 	return b
 }
 
-// run runs one of the scripts and returns what it printed, and what else it said.
+// run runs one of the scripts and returns its standard output and its standard error.
 func (b background) run(t *testing.T, script string, args ...string) (out, said string, err error) {
 	t.Helper()
 	cmd := exec.Command("./"+script, args...)
@@ -94,16 +94,16 @@ func TestUpStartsMiniStackWithoutDockerAndDownEndsIt(t *testing.T) {
 	endpoint := "http://127.0.0.1:" + strconv.Itoa(b.port)
 	for _, want := range []string{"export AWS_ENDPOINT_URL=" + endpoint + " ", "PORTCULLIS_BUCKET=portcullis-data", "PORTCULLIS_TABLE=portcullis\n"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("up prints %q, want %q in it", out, want)
+			t.Errorf("up prints %q without %q", out, want)
 		}
 	}
 	for line := range strings.Lines(out) {
 		if !strings.HasPrefix(line, "export ") {
-			t.Errorf("up prints %q, which a shell is not to evaluate", line)
+			t.Errorf("up prints %q, which a shell must not evaluate", line)
 		}
 	}
 	if !strings.Contains(said, "starting MiniStack") {
-		t.Errorf("up says %q, and not what it starts", said)
+		t.Errorf("up does not name what it starts: %q", said)
 	}
 	at(endpoint).check(t)
 
@@ -118,7 +118,7 @@ func TestUpStartsMiniStackWithoutDockerAndDownEndsIt(t *testing.T) {
 		t.Errorf("after down %s still answers", endpoint)
 	}
 	if _, said, err := b.run(t, "ministack", "endpoint"); err == nil || !strings.Contains(said, "make local-up") {
-		t.Errorf("after down the endpoint is still told; it says %q", said)
+		t.Errorf("the script still prints the endpoint after down: %q", said)
 	}
 }
 
@@ -130,11 +130,11 @@ func TestStartLeavesAPortThatIsTaken(t *testing.T) {
 	t.Cleanup(func() { _, _, _ = b.run(t, "ministack", "stop") })
 	out, said, err := b.run(t, "ministack", "start")
 	if err != nil || !strings.HasPrefix(out, "http://127.0.0.1:") || strings.Contains(out, strconv.Itoa(b.port)) {
-		t.Errorf("with port %d taken it starts at %q (%v):\n%s", b.port, out, err, said)
+		t.Errorf("port %d is in use, but up prints %q (%v):\n%s", b.port, out, err, said)
 	}
 }
 
-// The process of a recorded id may have ended, and the id be another's.
+// The process of a recorded id may have ended, and another process may have its id.
 func TestDownLeavesOtherProcesses(t *testing.T) {
 	b := newBackground(t)
 	other := exec.Command("sleep", "60")
@@ -149,7 +149,7 @@ func TestDownLeavesOtherProcesses(t *testing.T) {
 	}
 	var status syscall.WaitStatus
 	if ended, err := syscall.Wait4(other.Process.Pid, &status, syscall.WNOHANG, nil); ended != 0 || err != nil {
-		t.Errorf("down ended a process that is not its own: %v (%v)", status, err)
+		t.Errorf("down ended another process: %v (%v)", status, err)
 	}
 }
 
