@@ -1,5 +1,5 @@
-// Package refusals_test holds that the API, the pages and the commands refuse a decision for the same
-// reason in the same words.
+// Package refusals_test checks that the API, the pages and the commands refuse a decision for the
+// same reason with the same text.
 package refusals_test
 
 import (
@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
-// A world is a gateway on a port of this machine, and who asks it.
+// A world is a gateway on a port of this machine, and its three kinds of clients.
 type world struct {
 	*admintest.Fixture
 	actor decide.Actor
@@ -40,7 +40,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// An attempt is one decision in the form for each place. "" means that the place cannot send it.
+// An attempt is one decision in the form for each place: the API, the page and the command. ""
+// means that the place cannot send the decision.
 type attempt struct {
 	api, body string
 	page      string
@@ -48,7 +49,7 @@ type attempt struct {
 	command   []string
 }
 
-// An answer is what a place says.
+// An answer is the refusal of a place.
 type answer struct{ code, text string }
 
 func (w *world) askAPI(a attempt) answer {
@@ -80,18 +81,19 @@ func (w *world) askCommand(a attempt) answer {
 	cmd.Env = append(os.Environ(), "PORTCULLIS_TOKEN=any")
 	out, err := cmd.CombinedOutput()
 	if err == nil && !strings.Contains(string(out), "left out") {
-		w.T.Errorf("portcullis %s takes it: %s", strings.Join(a.command, " "), out)
+		w.T.Errorf("portcullis %s is not refused: %s", strings.Join(a.command, " "), out)
 	}
 	return answer{text: string(out)}
 }
 
-// about returns the attempt to carry out an action on an item as it is now, with a note.
+// about returns the attempt to carry out an action on the current definition of an item, with a
+// note.
 func (w *world) about(id, action, note string) attempt {
 	shown := w.shown(id)
 	return w.named(id, action, shown.Hash, shown.Rev, note)
 }
 
-// A seen is what a person has seen of an item.
+// A seen contains the definition of an item that a person has seen.
 type seen struct {
 	Hash string
 	Rev  int64
@@ -122,7 +124,7 @@ func (w *world) named(id, action, hash string, rev int64, note string) attempt {
 	}
 }
 
-// many returns the attempt to approve items together that nobody was shown.
+// many returns the attempt to approve several items together that nobody has seen.
 func (w *world) many(ids ...string) attempt {
 	w.T.Helper()
 	form, items := url.Values{"action": {"approve"}, "note": {"all"}}, []map[string]any{}
@@ -166,7 +168,7 @@ func TestRefusals(t *testing.T) {
 				nothing, sentence = "nothing was", said.text
 			}
 			if said.code == "" || sentence == "" || !strings.HasPrefix(nothing, "nothing was") {
-				t.Fatalf("the API says %+v", said)
+				t.Fatalf("the API answers %+v", said)
 			}
 			fmt.Fprintf(&table, "%s | %s | %s\n", s.name, said.code, sentence)
 			for place, ask := range map[string]func(attempt) answer{"the page": w.askPage, "the command": w.askCommand} {
@@ -174,7 +176,7 @@ func TestRefusals(t *testing.T) {
 					continue
 				}
 				if got := ask(a); !strings.Contains(oneLine(got.text), oneLine(sentence)) {
-					t.Errorf("%s says\n%s\nwant\n%s", place, got.text, sentence)
+					t.Errorf("%s answers\n%s\nwant\n%s", place, got.text, sentence)
 				}
 			}
 		})
@@ -182,7 +184,7 @@ func TestRefusals(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "refusals.txt"), table.String())
 }
 
-// oneLine returns a text without the differences between a sentence and a part of one.
+// oneLine returns a text in lower case, with single spaces.
 func oneLine(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
 // only returns the attempt without the places that cannot send it.

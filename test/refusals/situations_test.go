@@ -19,7 +19,7 @@ import (
 
 const severe = `"description":"Sends.\u202e"`
 
-// situations are decisions that are refused.
+// situations contains the decisions that the gateway must refuse.
 var situations = []struct {
 	name string
 	set  func(*world) attempt
@@ -142,7 +142,7 @@ var situations = []struct {
 	}},
 }
 
-// twoPeople makes approving a destructive tool take two people.
+// twoPeople configures that a destructive tool needs two approvals.
 func (w *world) twoPeople(issuer bool) {
 	w.Put(config.Key, strings.Replace(admintest.Config, "{", `{"review":{"four_eyes":"destructive"},`, 1))
 	w.Decide.Issuer = issuer
