@@ -36,7 +36,7 @@ func TestDockerfile(t *testing.T) {
 	for _, words := range dockerfile(t) {
 		said[words[0]] = strings.Join(words[1:], " ")
 		if words[0] == "RUN" || words[0] == "ADD" {
-			t.Errorf("%v: nothing is run or fetched while the image is built", words)
+			t.Errorf("%v: the build of the image must not run or download anything", words)
 		}
 	}
 	if said["FROM"] != "scratch" {
@@ -50,7 +50,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// buildContext returns a folder with what goreleaser hands to the builder.
+// buildContext returns a folder with the files that goreleaser passes to the builder.
 func buildContext(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -77,7 +77,7 @@ func copyTo(t *testing.T, from, to string) {
 	require.OK(t, os.WriteFile(to, data, info.Mode().Perm()))
 }
 
-// imageRoot returns a folder that is what the Dockerfile's COPY lines make.
+// imageRoot returns a folder with the result of the Dockerfile's COPY lines.
 func imageRoot(t *testing.T) string {
 	t.Helper()
 	from, folder := buildContext(t), t.TempDir()
@@ -102,7 +102,7 @@ func imageRoot(t *testing.T) string {
 	return folder
 }
 
-// readOnly runs the program of an image's root ($0) as its user, with /data alone to write to.
+// readOnly runs the program of an image's root ($0) as the image's user. Only /data is writable.
 const readOnly = `mount --bind "$0" "$0"
 mount -o remount,ro,bind "$0"
 mount -t tmpfs -o uid=65532,gid=65532,mode=700 tmpfs "$0/data"
@@ -111,7 +111,7 @@ exec chroot --userspec=65532:65532 "$0" /usr/bin/portcullis "$@"`
 func TestImageRunsWithAReadOnlyRoot(t *testing.T) {
 	dist(t)
 	if runtime.GOOS != "linux" || exec.CommandContext(t.Context(), "unshare", "--mount", "mount", "--bind", "/", "/").Run() != nil {
-		t.Skip("not run: a root of its own takes Linux and the right to mount")
+		t.Skip("not run: a separate root needs Linux and the right to mount")
 	}
 	folder, addr := imageRoot(t), local.Addr(t)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -151,5 +151,5 @@ func TestImageIsBuilt(t *testing.T) {
 		t.Logf("%s built it: user, program, folder, bytes: %s", engine, out)
 		return
 	}
-	t.Skip("not run: no container engine answers here")
+	t.Skip("not run: no container engine answers")
 }

@@ -8,5 +8,5 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/operator"
 )
 
-// The whole way of an operator is walked with the program out of the archive.
+// All commands of an operator work with the program from the archive.
 func TestOperatorWithTheRelease(t *testing.T) { operator.Walk(t, unpacked(t)) }

@@ -19,7 +19,7 @@ func read(t *testing.T, patterns ...string) map[string]string {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		require.OK(t, err)
 		if len(found) == 0 {
-			t.Fatalf("nothing is at %s", pattern)
+			t.Fatalf("no file matches %s", pattern)
 		}
 		for _, path := range found {
 			text, err := os.ReadFile(path)
@@ -32,7 +32,7 @@ func read(t *testing.T, patterns ...string) map[string]string {
 	return all
 }
 
-// A tag of an action can be moved to other code, a commit cannot.
+// Workflows name the commits of actions, because a tag can be moved to other code.
 func TestActionsArePinned(t *testing.T) {
 	uses := regexp.MustCompile(`(?m)^\s*(?:- )?uses:\s*(.+)$`)
 	pinned := regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
@@ -45,7 +45,7 @@ func TestActionsArePinned(t *testing.T) {
 			}
 		}
 		if !strings.Contains(text, "\npermissions:\n  contents: read\n") {
-			t.Errorf("%s does not begin with the right to read alone", path)
+			t.Errorf("%s does not start with only the right to read", path)
 		}
 		if strings.Count(text, "actions/checkout@") != strings.Count(text, "persist-credentials: false") {
 			t.Errorf("%s leaves its token in the clone", path)
@@ -82,18 +82,18 @@ func TestFoldersOfDependabot(t *testing.T) {
 	text := read(t, ".github/dependabot.yml")[".github/dependabot.yml"]
 	for _, m := range regexp.MustCompile(`"/([^"*]*)"`).FindAllStringSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
-			t.Errorf("dependabot looks into /%s, which is not there", m[1])
+			t.Errorf("dependabot names /%s, which does not exist", m[1])
 		}
 	}
 }
 
-// The packages that CONTRIBUTING.md has somebody test are there; what their tests do is run anyway.
+// The packages in the test commands of CONTRIBUTING.md exist. Other jobs run their tests.
 func TestFirstChange(t *testing.T) {
 	text := read(t, "CONTRIBUTING.md")["CONTRIBUTING.md"]
 	for _, m := range regexp.MustCompile(`(?m)^go test (.*?)(?: +#.*)?$`).FindAllStringSubmatch(text, -1) {
 		for _, folder := range strings.Fields(m[1]) {
 			if _, err := os.Stat(filepath.Join(root, folder)); err != nil {
-				t.Errorf("CONTRIBUTING.md tests %s, which is not there", folder)
+				t.Errorf("CONTRIBUTING.md tests %s, which does not exist", folder)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func TestChangelog(t *testing.T) {
 	kinds := map[string]bool{"Added": true, "Changed": true, "Deprecated": true, "Removed": true, "Fixed": true, "Security": true}
 	for _, m := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllStringSubmatch(text, -1) {
 		if !kinds[m[1]] {
-			t.Errorf("### %s is no kind of change", m[1])
+			t.Errorf("### %s is not a kind of change", m[1])
 		}
 	}
 	heads := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(text, -1)
@@ -119,7 +119,8 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
-// The notes of a release are its section of the changelog, and a version without one is refused.
+// The notes of a release are its section of the changelog. The script refuses a version without a
+// section.
 func TestReleaseNotes(t *testing.T) {
 	folder := t.TempDir()
 	require.OK(t, os.CopyFS(filepath.Join(folder, ".ci"), os.DirFS(filepath.Join(root, ".ci"))))

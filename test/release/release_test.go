@@ -1,5 +1,6 @@
-// Package release holds no code: its tests check the parts of a release. The tests of a snapshot
-// read the folder in PORTCULLIS_DIST, which `make snapshot` makes. The others read the repository.
+// Package release contains only tests, which check the parts of a release. The tests of a snapshot
+// read the folder in PORTCULLIS_DIST, which `make snapshot` creates. The other tests read the
+// repository.
 package release
 
 import (
@@ -32,7 +33,7 @@ func dist(t *testing.T) string {
 	return folder
 }
 
-// An artifact is one of the files that goreleaser says it has made.
+// An artifact is one of the files in goreleaser's list of artifacts.
 type artifact struct {
 	Name, Path, Type string
 	Goos, Goarch     string
@@ -58,16 +59,16 @@ func artifacts(t *testing.T, kind string) []artifact {
 	return found
 }
 
-// A packed is one file of an archive.
-type packed struct {
+// An archived is one file of an archive.
+type archived struct {
 	mode os.FileMode
 	data []byte
 }
 
 // unpack returns the files of an archive, by name.
-func unpack(t *testing.T, path string) map[string]packed {
+func unpack(t *testing.T, path string) map[string]archived {
 	t.Helper()
-	files := map[string]packed{}
+	files := map[string]archived{}
 	if strings.HasSuffix(path, ".zip") {
 		z, err := zip.OpenReader(path)
 		require.OK(t, err)
@@ -77,7 +78,7 @@ func unpack(t *testing.T, path string) map[string]packed {
 			require.OK(t, err)
 			data, err := io.ReadAll(r)
 			require.OK(t, err)
-			files[f.Name] = packed{f.Mode(), data}
+			files[f.Name] = archived{f.Mode(), data}
 		}
 		return files
 	}
@@ -93,7 +94,7 @@ func unpack(t *testing.T, path string) map[string]packed {
 		require.OK(t, err)
 		data, err := io.ReadAll(r)
 		require.OK(t, err)
-		files[h.Name] = packed{h.FileInfo().Mode(), data}
+		files[h.Name] = archived{h.FileInfo().Mode(), data}
 	}
 }
 
@@ -125,7 +126,7 @@ func TestArchives(t *testing.T) {
 			}
 		}
 		if len(files) != len(want)+1 {
-			t.Errorf("%s has %d files, want %d and no more", a.Name, len(files), len(want)+1)
+			t.Errorf("%s has %d files, want exactly %d", a.Name, len(files), len(want)+1)
 		}
 		if mode := files[program].mode.Perm(); mode != 0o755 {
 			t.Errorf("%s: the mode of %s is %v", a.Name, program, mode)
@@ -174,11 +175,11 @@ func TestChecksums(t *testing.T) {
 		delete(sums, a.Name)
 	}
 	if len(sums) > 0 {
-		t.Errorf("checksums.txt names what is not there: %v", sums)
+		t.Errorf("checksums.txt names files that do not exist: %v", sums)
 	}
 }
 
-// A program tells nothing of the machine that it was built on.
+// The programs contain no path of the machine that built them.
 func TestProgramsNameNoPathOfTheBuildMachine(t *testing.T) {
 	top, err := filepath.Abs(root)
 	require.OK(t, err)
@@ -190,7 +191,7 @@ func TestProgramsNameNoPathOfTheBuildMachine(t *testing.T) {
 		require.OK(t, err)
 		for _, place := range places {
 			if place != "" && bytes.Contains(data, []byte(place+"/")) {
-				t.Errorf("%s %s/%s holds %s", a.Extra.ID, a.Goos, a.Goarch, place)
+				t.Errorf("%s %s/%s contains %s", a.Extra.ID, a.Goos, a.Goarch, place)
 			}
 		}
 	}

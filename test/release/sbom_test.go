@@ -13,7 +13,7 @@ import (
 
 const module = "github.com/portcullis-mcp/portcullis"
 
-// A bill is what the tests read of an SBOM, in SPDX.
+// A bill is the part of an SBOM in SPDX that the tests read.
 type bill struct {
 	SPDXVersion string
 	Packages    []struct {
@@ -21,7 +21,7 @@ type bill struct {
 	}
 }
 
-// direct returns the modules that go.mod requires itself.
+// direct returns the direct requirements of go.mod.
 func direct(t *testing.T) map[string]bool {
 	t.Helper()
 	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -33,8 +33,8 @@ func direct(t *testing.T) map[string]bool {
 	return all
 }
 
-// Each bill names what is linked into the program of its archive, with versions, and the licences of what
-// we chose ourselves.
+// Each SBOM names the modules that are linked into the program of its archive, with their versions.
+// It also names the licenses of the direct requirements.
 func TestBills(t *testing.T) {
 	linked := map[string]*buildinfo.BuildInfo{}
 	for _, a := range artifacts(t, "Binary") {
@@ -62,17 +62,17 @@ func TestBills(t *testing.T) {
 		info, ours := linked[a.Extra.ID+" "+a.Goos+" "+a.Goarch], 0
 		for _, m := range info.Deps {
 			if versions[m.Path] != m.Version {
-				t.Errorf("%s: the bill has %s at %q, linked is %q", a.Name, m.Path, versions[m.Path], m.Version)
+				t.Errorf("%s: the SBOM has %s at %q, but the program links %q", a.Name, m.Path, versions[m.Path], m.Version)
 			}
 			if !chosen[m.Path] {
 				continue
 			}
 			if ours++; !licensed[m.Path] {
-				t.Errorf("%s: the bill has no licence of %s", a.Name, m.Path)
+				t.Errorf("%s: the SBOM has no license of %s", a.Name, m.Path)
 			}
 		}
 		if strings.Contains(string(text), filepath.Dir(a.Path)) {
-			t.Errorf("%s: the bill names the folder that it was made in", a.Name)
+			t.Errorf("%s: the SBOM names the folder of its build", a.Name)
 		}
 		t.Logf("%s: %d packages of %d linked modules, %d of them required by go.mod itself", a.Name, len(b.Packages), len(info.Deps), ours)
 	}

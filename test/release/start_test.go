@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// unpacked returns the program of this platform, out of its archive.
+// unpacked returns the path of this platform's program, from its archive.
 func unpacked(t *testing.T) string {
 	t.Helper()
 	for _, a := range artifacts(t, "Archive") {
@@ -46,7 +46,8 @@ func TestVersionOfTheRelease(t *testing.T) {
 	}
 }
 
-// serveUntil runs serve until it prints a text, and returns how long that took. It ends with the test.
+// serveUntil starts serve, waits until it prints a text, and returns how long that took. serve ends
+// with the test.
 func serveUntil(t *testing.T, cmd *exec.Cmd, text string) time.Duration {
 	t.Helper()
 	stdout, err := cmd.StdoutPipe()
@@ -62,14 +63,14 @@ func serveUntil(t *testing.T, cmd *exec.Cmd, text string) time.Duration {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), text) {
-			go func() { // the rest is of no interest, and must not fill the pipe
+			go func() { // read further output, or it would fill the pipe
 				for lines.Scan() {
 				}
 			}()
 			return time.Since(begun)
 		}
 	}
-	t.Fatalf("it never printed %q:\n%s", text, log)
+	t.Fatalf("serve did not print %q:\n%s", text, log)
 	return 0
 }
 
@@ -89,7 +90,8 @@ func TestServeOfTheRelease(t *testing.T) {
 	t.Logf("from the start of the program to ready, with two servers read: %v", first.Round(time.Millisecond))
 }
 
-// How long it takes from starting the program again, over a folder that has a catalog, to its first answer.
+// TestRestartOfTheRelease measures the time from a restart with a stored catalog to the first
+// answer.
 func TestRestartOfTheRelease(t *testing.T) {
 	program, dir := unpacked(t), t.TempDir()
 	best := time.Hour
