@@ -24,8 +24,8 @@ import (
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
 // TestReplay fails for each answer that differs. The older build prepares a folder. Then each build
-// runs on its own copy of the folder, so that this build also reads what the older build stored.
-// Without PORTCULLIS_REPLAY_BEFORE both are this build: then an answer that differs has no mask.
+// runs on its own copy of the folder, so this build also reads data of the older build. Without
+// PORTCULLIS_REPLAY_BEFORE both builds are this one, and a difference shows a missing mask.
 func TestReplay(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("PORTCULLIS_REPLAY"))
 	if err != nil {
@@ -59,8 +59,8 @@ func TestReplay(t *testing.T) {
 	t.Logf("%d requests, answers by status %v, %d differ", len(requests), statuses, differ)
 }
 
-// prepare makes a folder with the older build. It returns the folder and the values of the script's
-// names.
+// prepare creates a folder with the older build. It returns the folder and the values of the
+// script's names.
 func (s *setup) prepare(
 	t *testing.T, a programtest.Access, older string,
 ) (dir string, kept map[string]string) {
@@ -93,14 +93,14 @@ func (s *setup) compare(t *testing.T, sides [2]*side, r request) (before, now st
 	return sides[0].send(t, r), sides[1].send(t, r)
 }
 
-// readersKeep is longer than a gateway shows lists as they were before a decision.
+// readersKeep is longer than a gateway caches lists after a decision.
 const readersKeep = 2100 * time.Millisecond
 
-// searches are the gateway's own tools that read.
+// searches matches the gateway's tools that only read.
 var searches = compile(`"(retrieve_tools|describe_tools|upstream_servers)"`)
 
-// reads reports whether the request changes nothing. If the answers to such a request differ, it is
-// sent again after what a gateway keeps in memory has expired.
+// reads reports whether the request changes nothing. If the answers to such a request differ, the
+// test sends it again after the caches of the gateways have expired.
 func (r request) reads() bool {
 	if strings.HasPrefix(r.path, "/admin") {
 		return r.verb == http.MethodGet
@@ -108,7 +108,7 @@ func (r request) reads() bool {
 	return !strings.Contains(r.body, "tools/call") || searches.MatchString(r.body)
 }
 
-// A side is one of the two builds, running.
+// A side is one of the two running builds.
 type side struct {
 	*programtest.Program
 	kept map[string]string // values of the script's names
@@ -117,7 +117,8 @@ type side struct {
 // names matches the names that the script replaces with text of an earlier answer.
 var names = compile(`\$[a-z]\w*`)
 
-// send sends a request and returns the answer without what differs between two runs of one build.
+// send sends a request and returns the answer without the values that differ between two runs of
+// one build.
 func (s *side) send(t *testing.T, r request) string {
 	t.Helper()
 	fill := func(text string) string {
@@ -152,7 +153,8 @@ func (s *side) send(t *testing.T, r request) string {
 	return text
 }
 
-// masks are patterns of what two runs of one build answer differently, and the replacements.
+// masks contains patterns of values that differ between two runs of one build, and their
+// replacements.
 var masks = []struct {
 	*regexp.Regexp
 	with string
@@ -165,7 +167,7 @@ var masks = []struct {
 	{compile(`\b\d+(\.\d+)?( ?ms|µs|s)\b`), "DURATION"},
 	{compile(`("(?:\w+_)?(?:ms|seconds)":)[\d.]+`), "${1}0"},
 	{compile(`("(?:requests|connections)":)\d+`), "${1}0"}, // in flight
-	// Hashes of what includes times, the length of such an answer, and the ETag of such a page.
+	// Hashes of values with times, and the lengths and ETags of answers with times.
 	{compile(`("catalog":\{"version":"|"(?:prev|snapshot)":")\w+`), "${1}HASH"},
 	{compile(`catalog<dd><code title="\w+">\w+|"result_bytes":\d+|"[0-9a-f]{16}"`), "HASH"},
 	// Each build counts the use, and syncs after a change of the config, at its own time.
@@ -178,7 +180,7 @@ var masks = []struct {
 
 var compile = regexp.MustCompile
 
-// difference returns the two answers from shortly before the first byte that differs.
+// difference returns both answers, starting shortly before the first different byte.
 func difference(before, now string) string {
 	at := 0
 	for at < min(len(before), len(now)) && before[at] == now[at] {

@@ -20,23 +20,23 @@ import (
 type request struct {
 	verb, path, body string
 	header           http.Header
-	keep             [][2]string // names, and the patterns of their values after this request
-	mode             string      // to which the config changes before the request; "": it stays
+	keep             [][2]string // names, and the patterns of their values in the answer
+	mode             string      // new mode of the config before the request; "": no change
 }
 
 func (r request) String() string {
 	return fmt.Sprintf("%s %s %v\n%s", r.verb, r.path, r.header, r.body)
 }
 
-// A script makes requests from testdata/requests.txt. The choices are random, but the same in each
-// run.
+// A script creates requests from testdata/requests.txt. The choices are random, but the same in
+// each run.
 type script struct {
 	rng   *rand.Rand
 	words map[string]func() string // values of words in angle brackets
 	parts []part
 }
 
-// A part is blocks of lines. The blocks of a loop are sent repeatedly.
+// A part contains blocks of lines. The test sends the blocks of a loop repeatedly.
 type part struct {
 	kind   string // once, loop or short loop
 	blocks []string
@@ -54,7 +54,7 @@ func (s *script) readParts(t *testing.T) {
 	}
 }
 
-// run returns the requests of some parts, about n.
+// run returns about n requests of some parts.
 func (s *script) run(t *testing.T, parts []part, n int) (all []request) {
 	t.Helper()
 	for _, p := range parts {
@@ -157,7 +157,7 @@ func (s *script) rpc(t *testing.T, r *request, version, agent, method, params st
 		s.rng.IntN(1000), method, params)
 }
 
-// meta is what a request without a handshake says of its client.
+// meta is the _meta of a request without a handshake.
 var meta = func() string {
 	data, _ := json.Marshal(map[string]any{
 		mcp.MetaVersion: mcp.VersionModern, mcp.MetaClientCapabilities: map[string]any{},
@@ -166,7 +166,7 @@ var meta = func() string {
 	return string(data)
 }()
 
-// change applies an indented line.
+// change applies an indented line to the request.
 func (r *request) change(t *testing.T, line string) {
 	t.Helper()
 	kind, rest, _ := strings.Cut(line, " ")

@@ -22,13 +22,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A setup is the servers that both builds have, and the names that the script uses.
+// A setup contains the servers of both builds, and the names that the script uses.
 type setup struct {
 	script
 	fleet *fleettest.Fleet
 	items fleettest.Items
-	well  []string // servers without trouble
-	tools []string // the id of the first tool of each of them
+	well  []string // healthy servers
+	tools []string // the id of the first tool of each healthy server
 }
 
 func newSetup(t *testing.T) *setup {
@@ -61,7 +61,7 @@ func newSetup(t *testing.T) *setup {
 	return s
 }
 
-// queries returns what agents search for: the queries of the public sets, and two words at a time.
+// queries returns queries of agents: the queries of the public sets, and pairs of words.
 func queries(t *testing.T, vocabulary []string) (all []string) {
 	t.Helper()
 	folder := filepath.Join(os.Getenv("PORTCULLIS_DATA"), "retrieval-public")
@@ -81,7 +81,7 @@ func queries(t *testing.T, vocabulary []string) (all []string) {
 	return slices.DeleteFunc(all, func(q string) bool { return strings.ContainsAny(q, "<>|$") })
 }
 
-// nameWords gives the words of the script their meaning.
+// nameWords sets the values of the script's words.
 func (s *setup) nameWords(ids, marked, queries []string) {
 	pick, count, i := s.pick, 0, s.items
 	var prompts, uris []string
@@ -113,7 +113,7 @@ func (s *setup) nameWords(ids, marked, queries []string) {
 	}
 }
 
-// failCalls makes the calls of some servers fail, each in its own way.
+// failCalls makes the calls of some servers fail, each with another fault.
 func (s *setup) failCalls() {
 	for i, fault := range []upstreamtest.Fault{
 		upstreamtest.RPC(-32000, "the disk is full"), upstreamtest.HTML(), upstreamtest.BadJSON(),
