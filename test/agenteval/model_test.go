@@ -92,7 +92,7 @@ func scripted(t *testing.T, replies ...string) Model {
 }
 
 // A model finds a locked tool, requests access, and does its task after a person has approved the
-// tool. The model is a scripted one, then the one that the environment names.
+// tool. The test uses a scripted model, then the model in the environment.
 func TestModel(t *testing.T) {
 	task := agenteval.Task{Task: "Assign ticket 1 to kim. If you need access, ask for it.", Tools: []string{"tickets:assign_ticket"}}
 	assign := `call_tool_write {"name":"tickets:assign_ticket","args":{"id":1,"assignee":"kim"}}`

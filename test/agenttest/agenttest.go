@@ -1,5 +1,5 @@
-// Package agenttest sends requests to a gateway over HTTP: those of an agent to /mcp, and those of
-// a person to /admin. It imports no code of the gateway, so the gateway can run anywhere.
+// Package agenttest sends requests to a gateway over HTTP, as an agent to /mcp and as a person to
+// /admin. It imports no code of the gateway, so the gateway can run anywhere.
 package agenttest
 
 import (

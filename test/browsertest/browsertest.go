@@ -202,7 +202,7 @@ func (b *Tab) do(what string, a chromedp.Action[chromedp.Void]) {
 func run[V any](b *Tab, what string, a chromedp.Action[V]) V {
 	b.T.Helper()
 	ctx, cancel := b.ctx, func() {}
-	if chromedp.FromContext(b.ctx).Target != nil { // the first context becomes that of the tab
+	if chromedp.FromContext(b.ctx).Target != nil { // the tab keeps its first context
 		ctx, cancel = context.WithTimeout(b.ctx, local.Patience)
 	}
 	defer cancel()

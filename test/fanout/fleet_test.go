@@ -1,5 +1,5 @@
 // Package fanout runs the built sync function as template.yaml deploys it with SyncMode=fanout: a
-// function that plans, workers, and a function that assembles. The queues are those of
+// function that plans, workers, and a function that assembles. The queues come from
 // infra/fanout.yaml on an emulator, with timeouts of seconds. The functions receive messages as
 // from Lambda, and each AWS call is checked against the role of its function.
 //

@@ -22,7 +22,7 @@ const (
 	Additive = `"inputSchema":{"type":"object"},"annotations":{"destructiveHint":false}`
 )
 
-// Tool returns a definition. more contains its other members; "" stands for an empty input schema.
+// Tool returns a definition. more contains its other members; "" adds an empty input schema.
 func Tool(name, description, more string) string {
 	if more == "" {
 		more = `"inputSchema":{"type":"object"}`

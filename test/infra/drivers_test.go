@@ -91,7 +91,7 @@ type table struct {
 	id       string // of a request with arguments that is granted and not used yet
 }
 
-// open sets the stores of x to those of a table.
+// open sets the stores of x to the stores of a table.
 func (x *table) open(db *dynamodb.Client, name string) {
 	x.Store = dynamo.New(db, name, nil)
 	x.requests, x.people, x.box = request.NewStore(x.Store, nil), stop.NewStore(x.Store), notify.NewOutbox(x.Store, nil)

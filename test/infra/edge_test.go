@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// logged contains the variables that an access log line may use. Of the sender's data, a line
+// logged contains the variables that an access log line may use. From the sender's data, a line
 // contains only the method and, instead of the path, the route.
 var logged = []string{
 	"requestId", "requestTimeEpoch", "identity.sourceIp", "routeKey", "httpMethod", "resourcePath", "status", "error.message",
@@ -60,7 +60,7 @@ func TestAccessLogIsOn(t *testing.T) {
 }
 
 // Each route with its own throttle exists, and CloudFormation creates it before the stage. The
-// limits of both APIs are those of docs/aws.md.
+// limits of both APIs are equal to docs/aws.md.
 func TestThrottles(t *testing.T) {
 	x := expand(t)
 	stage := x.Resources["Stage"]

@@ -16,7 +16,7 @@ import (
 )
 
 // From returns a transport that passes requests to the function as events of an HTTP API or a
-// Function URL. The events have the given source address; "" stands for any address.
+// Function URL. The events have the given source address; "" means any address.
 func (f *Function) From(address string) http.RoundTripper { return transport{f, address} }
 
 type transport struct {
@@ -68,7 +68,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: out.StatusCode, Header: header(out.Headers, out.Cookies), Body: io.NopCloser(strings.NewReader(out.Body)), Request: r}, nil
 }
 
-// A Front is an HTTP server in front of functions, like the one of AWS. It passes each request to
+// A Front is an HTTP server in front of functions, like AWS. It passes each request to
 // an idle environment, or to a new environment if none is idle. An environment is busy until the
 // function has ended its answer, even if the client has left.
 type Front struct {

@@ -34,7 +34,7 @@ const (
 	Ghost = "ghost"
 )
 
-// Tools of Vault. The direct name of Secret is short, and that of Long is an alias.
+// Tools of Vault. Secret has a short direct name, and the direct name of Long is an alias.
 const (
 	Secret = "read_secret"
 	Long   = "read_a_secret_whose_name_is_so_long_that_it_has_an_alias_in_direct_mode"

@@ -20,7 +20,7 @@ var (
 		`seed|shed|exceed|proceed|bring|string|discuss|access|bypass|suppress)$`)
 )
 
-// TestCommitSubjects checks the commits after the one that added this file. A clone without history
+// TestCommitSubjects checks the commits after the commit of this file. A clone without history
 // has only its last commit.
 func TestCommitSubjects(t *testing.T) {
 	git := func(args ...string) string {

@@ -121,7 +121,7 @@ func (c *contender) round(t testing.TB, n int) {
 	g.stop()
 }
 
-// between calls do until the program runs no more than own syncs meanwhile, at most tries times.
+// between calls do until exactly own syncs end during a call. It calls do at most tries times.
 func between(t testing.TB, g *gateway, own int, do func()) {
 	t.Helper()
 	for range tries {

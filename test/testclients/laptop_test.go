@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// laptop returns a config file like those of laptop clients, and the servers by their names in it.
+// laptop returns a config file as on a laptop, and the servers by their names in it.
 // Six servers are programs and three have a URL. The entries have the forms that different clients
 // write.
 func laptop(t *testing.T) (string, map[string]Server) {

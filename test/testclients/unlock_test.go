@@ -57,7 +57,7 @@ var users = []user{
 	{"Inspector", true, older, shows, "", "the same"},
 }
 
-// What a user gets, in the words of docs/unlock.md.
+// The results of a user, in the words of docs/unlock.md.
 const (
 	lockWords  = "lock"
 	openWords  = "lock: open"
