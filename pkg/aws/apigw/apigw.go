@@ -2,9 +2,9 @@
 // into a request and the answer into an event, or into a stream.
 //
 // It accepts payload 2.0 (HTTP API, Function URL) and 1.0 (REST API), and detects the format from
-// the event. The deployment decides whether a function answers whole or as a stream, because no
-// event says so. The archived aws-lambda-go-api-proxy does the conversion; this package corrects
-// its errors, and is its only user.
+// the event. The deployment selects whole answers or streams, because an event does not name the
+// kind. The archived module aws-lambda-go-api-proxy converts events. This package corrects the
+// module's errors and is the only importer.
 package apigw
 
 import (
@@ -28,8 +28,8 @@ import (
 const (
 	maxBody = 4 << 20 // of a request
 
-	// maxAnswer is the longest JSON answer that Lambda accepts from a function. For a longer answer
-	// the client would get a bare 502.
+	// maxAnswer is the longest JSON answer that Lambda accepts from a function. The client would
+	// get a 502 without a reason instead of a longer answer.
 	maxAnswer = 6 << 20
 )
 
@@ -42,15 +42,14 @@ type Adapter struct {
 
 var _ lambda.Handler = (*Adapter)(nil)
 
-// New returns an Adapter for h. A nil log drops the lines.
+// New returns an Adapter for h. If log is nil, the Adapter logs nothing.
 func New(h http.Handler, log *slog.Logger) *Adapter {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	g := &guard{next: h, log: log}
 	return &Adapter{log, httpadapter.New(g), httpadapter.NewV2(g)}
 }
 
-// Invoke answers one event. For any request the answer is an HTTP response; an error means that the
-// payload is not a request.
+// Invoke answers one event with an HTTP response. It fails if the payload is not a request.
 func (a *Adapter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	e, err := parse(payload)
 	if err != nil {
@@ -99,8 +98,8 @@ func decode(text string, isBase64 bool) (body reader, status int) {
 	return bytes.NewReader(decoded), 0
 }
 
-// pathOf returns the path that the handler knows. It removes the stage, with which the path at an
-// API's own address begins if the payload says so.
+// pathOf returns the path for the handler. At an API's own address, the path may begin with the
+// stage, and pathOf removes it.
 func pathOf(raw, stage, domain string) string {
 	if stage != "" && stage != "$default" && strings.Contains(domain, ".execute-api.") {
 		if rest, ok := strings.CutPrefix(raw, "/"+stage); ok && (rest == "" || rest[0] == '/') {
@@ -119,8 +118,8 @@ func pathOf(raw, stage, domain string) string {
 
 var errTooLarge = errors.New("answer is over Lambda's limit")
 
-// encode writes an answer as the runtime would, but does not escape HTML, because six bytes would
-// replace each angle bracket.
+// encode returns an answer as JSON, as the Lambda runtime does, but without HTML escapes. An escape
+// takes six bytes for each angle bracket.
 func encode(res any) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -134,7 +133,7 @@ func encode(res any) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// refusal returns a JSON-RPC error: after any other body some clients end their session.
+// refusal returns a JSON-RPC error, because some clients end their session after any other body.
 func refusal(status int) string {
 	msg := map[int]string{
 		http.StatusBadRequest:            "bad request",

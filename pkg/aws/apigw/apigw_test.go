@@ -27,7 +27,7 @@ type payload struct {
 	read func(testing.TB, []byte) res
 }
 
-// A req is the test's request, a res the answer.
+// A req is a test's request. A res is its answer.
 type req struct {
 	method, path, body string
 	isBase64           bool
@@ -209,7 +209,7 @@ func TestInvokeBase64Body(t *testing.T) {
 		out := send(keep(&got, &body), nil, req{method: "POST", path: "/mcp", body: "***", isBase64: true})
 		wantRefusal(t, out, 400)
 		if got != nil {
-			t.Error("it reached the handler")
+			t.Error("the request reached the handler")
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestInvokeLongBody(t *testing.T) {
 			var body string
 			out := send(keep(&got, &body), nil, req{method: "POST", path: "/mcp", body: tt.body, isBase64: tt.isBase64})
 			if out.status != tt.status || (got != nil) != (tt.status == 204) {
-				t.Errorf("%d bytes, base64 %v: status %d, handler asked %v", len(tt.body), tt.isBase64, out.status, got != nil)
+				t.Errorf("%d bytes, base64 %v: status %d, handler ran %v", len(tt.body), tt.isBase64, out.status, got != nil)
 			}
 			if tt.status == 413 {
 				wantRefusal(t, out, 413)
@@ -411,7 +411,7 @@ func TestQuery(t *testing.T) {
 }
 
 func TestInvokeNoRequest(t *testing.T) {
-	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler was asked") })
+	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
 	for _, in := range []string{``, `null`, `[]`, `{}`, `{"version":"2.0"}`, `{"version":"3.0","httpMethod":"GET"}`, `{"source":"aws.events"}`, `{"Records":[]}`, `{"httpMethod":5}`, `{"httpMethod":"GET","body":5}`} {
 		if out, err := apigw.New(h, nil).Invoke(t.Context(), []byte(in)); err == nil {
 			t.Errorf("%s is answered with %s", in, out)

@@ -27,8 +27,8 @@ type event interface {
 	plain(status int) any
 }
 
-// A payload has the members of both formats, so that an event, which can be megabytes long,
-// is decoded once.
+// A payload has the members of both formats. So the decoder reads an event only once, although an
+// event can be megabytes long.
 type payload struct {
 	Version         string            `json:"version"`
 	Headers         map[string]string `json:"headers"`
@@ -53,7 +53,7 @@ type payload struct {
 	MultiValueQuery   map[string][]string `json:"multiValueQueryStringParameters"`
 }
 
-// parse takes the format from the event's version. An event of a REST API has none.
+// parse selects the format by the event's version. A REST API's event may have no version.
 func parse(raw []byte) (event, error) {
 	var p payload
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -224,8 +224,8 @@ func Signer(ctx context.Context) string {
 	return c.Identity.UserArn
 }
 
-// Domain returns the domain name at which AWS received the request. The name leads to this
-// function. It is "" outside of an event. The sender of a request cannot change it.
+// Domain returns the domain name at which AWS received the request. AWS routes requests for this
+// name to the function. It is "" outside of an event. The sender of a request cannot change it.
 func Domain(ctx context.Context) string {
 	if c, ok := core.GetAPIGatewayV2ContextFromContext(ctx); ok {
 		return c.DomainName

@@ -24,7 +24,8 @@ import (
 
 const eventsDir = "../../../events"
 
-// A gate answers each call with its input, so that the golden files show the content of each event.
+// A gate answers each call with the input of the call. So the golden files show the content of each
+// event.
 type gate struct{ caller gateway.Caller }
 
 func (gate) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, error) { return gate{c}, nil }
@@ -79,7 +80,7 @@ func newGate(t testing.TB) *apigw.Adapter {
 	return apigw.New(h, nil)
 }
 
-// Each event's answer is in a golden file, which shows that both payloads say the same.
+// Each golden file has the answer to an event, and shows that both payloads get the same answer.
 func TestEventsMatchGolden(t *testing.T) {
 	a := newGate(t)
 	for _, folder := range []string{"http", "rest"} {
@@ -157,7 +158,7 @@ func TestInvokeOtherServices(t *testing.T) {
 	}
 }
 
-// Any bytes are either an answer that is JSON or an error, never a panic.
+// For any bytes, Invoke returns a JSON answer or an error, and never panics.
 func FuzzInvoke(f *testing.F) {
 	err := filepath.WalkDir(eventsDir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".json" {
@@ -208,7 +209,7 @@ func FuzzStream(f *testing.F) {
 		var e apigw.Event
 		if err := json.Unmarshal(payload, &e); err != nil {
 			if wholeErr == nil {
-				t.Errorf("%q is an event to one of the two: %v", payload, err)
+				t.Errorf("%q is an event for only one of the two: %v", payload, err)
 			}
 			return
 		}

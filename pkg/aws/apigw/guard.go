@@ -13,7 +13,7 @@ import (
 
 type contentKey struct{}
 
-// content is the client's headers and body in the event.
+// A content holds the client's headers and body from the event.
 type content struct {
 	header http.Header
 	body   reader
@@ -33,8 +33,8 @@ func (s content) restore(r *http.Request) {
 	}
 }
 
-// A guard is the handler that the adapter sees. It passes headers and body of the event to the real
-// handler, recovers from a panic so that the environment survives, and always writes.
+// A guard is the handler that the adapter calls. It passes the event's headers and body to the real
+// handler, recovers from a panic so that the process survives, and always writes.
 type guard struct {
 	next http.Handler
 	log  *slog.Logger
@@ -96,7 +96,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.body.Write(p)
 }
 
-// RequestID returns Lambda's id of the running request, or "" outside of one.
+// RequestID returns Lambda's id of the running request, or "" outside of a request.
 func RequestID(ctx context.Context) string {
 	if c, ok := lambdacontext.FromContext(ctx); ok {
 		return c.AwsRequestID

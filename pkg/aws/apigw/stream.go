@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// maxBuffered is how many bytes of an answer are buffered before the first byte is sent, unless the
-// handler flushes: as many as the API that sends whole answers allows.
+// maxBuffered is how many bytes of an answer a Stream buffers before it sends the first byte,
+// unless the handler flushes. It equals the limit for a whole answer.
 const maxBuffered = maxAnswer
 
 var (
@@ -24,24 +24,25 @@ var (
 	errUnread = errors.New("the rest of the answer is dropped: Lambda stopped reading")
 )
 
-// A Stream passes the events of a Function URL that streams (InvokeMode RESPONSE_STREAM), or of
-// such a REST API (responseTransferMode STREAM), to a handler. It is safe for concurrent use.
+// A Stream passes events to a handler. The events come from a Function URL (InvokeMode
+// RESPONSE_STREAM) or a REST API (responseTransferMode STREAM). It is safe for concurrent use.
 //
-// Both accept the same answer, which aws-lambda-go writes: status, headers and cookies as JSON,
-// eight zero bytes, the body.
+// Both accept the same format of an answer, which aws-lambda-go writes: status, headers and cookies
+// as JSON, then eight zero bytes, then the body.
 //
-// The Stream buffers an answer until the handler flushes it, with [http.ResponseController], or
-// ends. So an answer without a flush is sent whole, and a handler that panics before its first
-// flush is answered with 500. A later panic ends the answer there, and Lambda counts an error.
+// The Stream buffers an answer until the handler ends, or flushes it with
+// [http.ResponseController]. So it sends an answer without a flush whole, and sends 500 if the
+// handler panics before its first flush. A later panic truncates the answer, and Lambda counts an
+// error.
 //
-// A function does not learn that its client left. The handler's context ends at the function's
-// timeout, or when Lambda stops reading.
+// A function cannot detect that its client has disconnected. The handler's context ends at the
+// function's timeout, or when Lambda stops reading.
 type Stream struct {
 	next http.Handler
 	log  *slog.Logger
 }
 
-// NewStream returns a Stream for h. A nil log drops the lines.
+// NewStream returns a Stream for h. If log is nil, the Stream logs nothing.
 func NewStream(h http.Handler, log *slog.Logger) *Stream {
 	return &Stream{h, cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
@@ -49,9 +50,9 @@ func NewStream(h http.Handler, log *slog.Logger) *Stream {
 // An Event is a request as Lambda delivers it to a function.
 type Event struct{ payload }
 
-// Answer answers one event. lambda.Start accepts it as a method of a [Stream]: its signature is one
-// of those with which an answer streams. Answer returns when the answer's head is known; Lambda
-// reads the body while the handler runs. An error means that the event is not a request.
+// Answer answers one event. Pass the method to lambda.Start, which streams the answers of a
+// function with this signature. Answer returns when it has the answer's head. Lambda reads the body
+// while the handler runs. An error means that the event is not a request.
 func (s *Stream) Answer(ctx context.Context, raw Event) (*events.LambdaFunctionURLStreamingResponse, error) {
 	e, err := raw.event()
 	if err != nil {
@@ -153,8 +154,8 @@ func (w *streamWriter) answer(body io.Reader) *events.LambdaFunctionURLStreaming
 	return a
 }
 
-// A streamBody is the body that Lambda reads. Lambda closes it at its end, or if it cannot be
-// passed on.
+// A streamBody is the body that Lambda reads. Lambda closes the body at its end, or if Lambda
+// cannot send it.
 type streamBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc

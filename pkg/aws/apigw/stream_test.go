@@ -33,7 +33,7 @@ func stream(t *testing.T, h http.HandlerFunc, log *slog.Logger, payload []byte) 
 	return a
 }
 
-// next reads the handler's last flush, after which the handler waits.
+// next reads the handler's last flush. The handler waits after it.
 func next(t *testing.T, a *events.LambdaFunctionURLStreamingResponse) string {
 	t.Helper()
 	b := make([]byte, 1<<10)
@@ -151,15 +151,15 @@ func TestStreamRequest(t *testing.T) {
 }
 
 func TestStreamRefuses(t *testing.T) {
-	never := func(http.ResponseWriter, *http.Request) { t.Error("the handler was asked") }
+	never := func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") }
 	for name, tt := range map[string]struct {
 		req    req
 		status int
 	}{
 		"a large body":           {req{method: "POST", path: "/mcp", body: strings.Repeat("x", 4<<20+1)}, 413},
 		"a large body in base64": {req{method: "POST", path: "/mcp", body: strings.Repeat("MTIz", 2<<20), isBase64: true}, 413},
-		"a body that is none":    {req{method: "POST", path: "/mcp", body: "!", isBase64: true}, 400},
-		"a method that is none":  {req{method: "PO ST", path: "/mcp"}, 400},
+		"an invalid body":        {req{method: "POST", path: "/mcp", body: "!", isBase64: true}, 400},
+		"an invalid method":      {req{method: "PO ST", path: "/mcp"}, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := stream(t, never, nil, makeV2(tt.req))
@@ -262,7 +262,7 @@ func TestStreamNotRead(t *testing.T) {
 	}, nil, makeV2(req{method: "POST", path: "/mcp"}))
 	_ = a.Close()
 	if err := <-told; err == nil {
-		t.Error("a flush that nobody reads succeeds")
+		t.Error("a flush succeeds without a reader")
 	}
 }
 
@@ -282,7 +282,7 @@ func TestStreamEndsWithTheFunction(t *testing.T) {
 	}
 }
 
-// Lambda's client treats the result of Answer as an answer that streams, and frames it.
+// The runtime's client treats the result of Answer as a stream, and frames it.
 func TestStreamIsWhatLambdaTakes(t *testing.T) {
 	h := lambda.NewHandler(apigw.NewStream(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")

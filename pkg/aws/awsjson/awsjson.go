@@ -1,7 +1,7 @@
-// Package awsjson calls AWS services for which the gateway needs only one or two operations. The
-// SDK's client of a service holds all its operations: the clients of Lambda, Secrets Manager and the
+// Package awsjson calls AWS services for which the gateway needs only one or two operations. An SDK
+// client contains all operations of its service. The clients of Lambda, Secrets Manager and the
 // parameter store add 0.5 MB to a function's zip. Credentials, signatures, addresses and retries
-// are the SDK's.
+// come from the SDK.
 package awsjson
 
 import (
@@ -39,8 +39,8 @@ type Client struct {
 }
 
 // New returns a client of the service. service is its name in addresses and signatures, such as
-// ssm. The SDK completes a config only for its own clients, so the defaults come from the client of
-// DynamoDB, which each function has.
+// ssm. The SDK completes a config only for its own clients. New therefore takes the defaults from
+// the DynamoDB client, which each function contains.
 func New(c aws.Config, service string) *Client {
 	return &Client{service, dynamodb.NewFromConfig(c).Options(), v4.NewSigner()}
 }
@@ -140,7 +140,7 @@ func (c *Client) base(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(e.URI.String(), "/"), nil
 }
 
-// refusal returns the error of an answer.
+// refusal returns the error that an answer reports.
 func refusal(res *http.Response, body []byte) error {
 	var said struct {
 		Type    string `json:"__type"`

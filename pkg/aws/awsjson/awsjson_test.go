@@ -78,7 +78,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// sources is the SDK's source of the kind of address.
+// sources selects the kind of address, as the SDK's config does.
 type sources struct{ fips, dual bool }
 
 func (s sources) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {

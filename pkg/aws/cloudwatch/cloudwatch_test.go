@@ -26,7 +26,7 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 7, 0, 0, time.UTC)
 
-// A wire is CloudWatch Logs without a network.
+// A wire simulates CloudWatch Logs without a network.
 type wire struct {
 	logs  func(call string, in map[string]any) (status int, body string)
 	calls []string
@@ -44,7 +44,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: body, Request: r}, nil
 }
 
-// A bench is the source on a wire, with a clock.
+// A bench is a source on a wire, with a clock.
 type bench struct {
 	*wire
 	t   testing.TB
@@ -173,7 +173,7 @@ func TestSearchOfTheLog(t *testing.T) {
 		t.Errorf("within 15 minutes: %q, %v", again, err)
 	}
 	if _, err := b.src.Answer(t.Context(), query); err != nil || len(b.calls) != calls {
-		t.Errorf("what is known is asked for again: %v, %v", b.calls[calls:], err)
+		t.Errorf("Answer requests a known answer again: %v, %v", b.calls[calls:], err)
 	}
 	// Another instance reads the answer by the name of the search.
 	if a, err := (&bench{wire: b.wire, t: t, now: b.now}).other().Answer(t.Context(), query); err != nil || a.Uses == nil || a.Range != "24h" {
@@ -184,7 +184,7 @@ func TestSearchOfTheLog(t *testing.T) {
 		t.Errorf("after 15 minutes: %v", err)
 	}
 	if again, err := b.src.Ask(t.Context(), r); err != nil || again == query {
-		t.Errorf("asked after 15 minutes: %q, %v", again, err)
+		t.Errorf("search after 15 minutes: %q, %v", again, err)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestSearchFails(t *testing.T) {
 		wait   time.Duration
 		stop   int
 		says   string
-		again  bool // the search may be repeated at once
+		again  bool // the search may be repeated immediately
 	}{
 		"failed":   {200, `{"status":"Failed","results":[],"statistics":{"bytesScanned":1e9}}`, 0, 200, "ended without an answer (CloudWatch Logs calls it failed)", true},
 		"canceled": {200, `{"status":"Cancelled","results":[]}`, 0, 200, "calls it cancelled", true},
@@ -204,9 +204,9 @@ func TestSearchFails(t *testing.T) {
 		"too long": {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 200, "longer than 5 minutes and was stopped", true},
 		"no end to it": {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 400,
 			"could not be stopped;", true},
-		"denied":        {400, failure("AccessDeniedException"), 0, 200, "does not give the answer now", false},
-		"forgotten":     {400, failure("ResourceNotFoundException"), 0, 200, "does not know this search any more", true},
-		"no JSON":       {200, `{`, 0, 200, "does not give the answer now", false},
+		"denied":        {400, failure("AccessDeniedException"), 0, 200, "did not return the answer", false},
+		"forgotten":     {400, failure("ResourceNotFoundException"), 0, 200, "no longer has this search", true},
+		"no JSON":       {200, `{`, 0, 200, "did not return the answer", false},
 		"another shape": {200, `{"status":"Complete"}`, 0, 200, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,9 +248,9 @@ func TestSearchFails(t *testing.T) {
 			t.Errorf("%v", b.calls)
 		}
 	})
-	t.Run("names that are none", func(t *testing.T) {
+	t.Run("invalid names", func(t *testing.T) {
 		b := newBench(t)
-		b.logs = func(string, map[string]any) (int, string) { t.Error("CloudWatch is asked"); return 400, "" }
+		b.logs = func(string, map[string]any) (int, string) { t.Error("CloudWatch is called"); return 400, "" }
 		for _, query := range []string{"", "x", "30d.1795349220.x", "24h.1795349220.", "24h.1.x", "24h.99999999999999999999.x", "24h.1795349220." + strings.Repeat("x", 65), "24h.1795349220.a/b", "24h.1795349220.a\n"} {
 			if _, err := b.src.Answer(t.Context(), query); !errors.Is(err, usage.ErrNoQuery) {
 				t.Errorf("%q: %v", query, err)
@@ -267,7 +267,7 @@ func TestOnAnEmulator(t *testing.T) {
 	b := &bench{t: t, now: time.Now()}
 	b.src = b.newSource(c)
 	if _, err := b.src.Ask(t.Context(), rangeOf(t, "1h")); err == nil {
-		t.Error("a log group that there is not is searched")
+		t.Error("a search of a missing log group succeeds")
 	}
 	logs, group := cloudwatchlogs.NewFromConfig(c), aws.String("/aws/lambda/mcp")
 	_, err := logs.CreateLogGroup(t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: group})

@@ -1,8 +1,8 @@
 // Package cloudwatch reports how agents use the tools of a gateway on AWS.
 //
-// The log of the function that agents call has the names of tools and agents. A search of the log
-// finds them when a person starts one. The number and duration of calls are on the stack's
-// dashboard, which CloudWatch draws from metrics on the same lines.
+// The log of the function that agents call contains the names of tools and agents. A person starts
+// a search to find them. The stack's dashboard shows the number and duration of calls, from metrics
+// on the same lines of the log.
 package cloudwatch
 
 import (
@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	keepAnswer = 15 * time.Minute // how long an answer is valid and not requested again
+	keepAnswer = 15 * time.Minute // how long the name of a search is valid
 	searchTime = 5 * time.Minute  // how long a search of the log may take
 	maxRange   = 7 * 24 * time.Hour
 	maxRows    = 10_000 // the maximum of CloudWatch Logs Insights
@@ -56,7 +56,7 @@ type Source struct {
 	group, region string
 	now           func() time.Time
 	log           *slog.Logger
-	hint          string // where the counts are
+	hint          string // says where a person finds the counts
 
 	turn  sync.Mutex // held during a request to CloudWatch Logs
 	asked map[string]usage.Answer
@@ -89,8 +89,8 @@ func (s *Source) Usage(_ context.Context, r usage.Range) (usage.Report, error) {
 	return out, nil
 }
 
-// The name of a search contains all data that is needed to read its answer. The next request may
-// reach another instance of the function.
+// The name of a search contains all data that a read of its answer needs, because the next request
+// may reach another instance of the function.
 var questionName = regexp.MustCompile(`^(1h|24h|7d)\.([0-9]{1,12})\.([0-9a-zA-Z-]{1,64})$`)
 
 // open reads the name of a search. ok is false if the name is invalid or old.
@@ -166,13 +166,13 @@ func (s *Source) searchState(ctx context.Context, query string) usage.Answer {
 	a, err := s.result(ctx, a, id)
 	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "search of the log not read", slog.String("query", id), slog.Any("error", err))
-		a.Running, a.Failed = false, "CloudWatch Logs does not give the answer now. Load the "+
-			"page again: the search need not be made again. The log of the admin function "+
+		a.Running, a.Failed = false, "CloudWatch Logs did not return the answer. Load the "+
+			"page again; no new search is necessary. The log of the admin function "+
 			"says more."
 		if !awsjson.HasCode(err, "ResourceNotFoundException") {
 			return a
 		}
-		a.Failed = "CloudWatch Logs does not know this search any more. Search again."
+		a.Failed = "CloudWatch Logs no longer has this search. Search again."
 	}
 	s.asked[query] = a
 	return a
@@ -282,7 +282,7 @@ func add(to map[usage.Pair]*usage.Use, field map[string]string) {
 // failures are the outcomes of calls that failed.
 var failures = []string{string(outcome.Transient), string(outcome.Permanent), string(outcome.Denied), audit.Cancelled}
 
-// searchTool is the gateway's own tool with which agents search.
+// searchTool is the gateway's tool that agents use to search.
 const searchTool = "retrieve_tools"
 
 // costOf describes the cost of a search, as far as it can be computed here.

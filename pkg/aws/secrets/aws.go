@@ -17,7 +17,7 @@ import (
 )
 
 // A Source resolves ssm: and secretsmanager: references, and passes env: to the environment. It
-// caches nothing: the upstream client does, until a server answers 401.
+// caches nothing, because the upstream client caches secrets until a server answers 401.
 type Source struct {
 	ssm     *awsjson.Client
 	secrets *awsjson.Client
@@ -48,8 +48,8 @@ func (s *Source) Secret(ctx context.Context, ref string) (string, error) {
 
 // Versions implements [secret.Versioned]. Secrets Manager has a secret's previous value under the
 // stage AWSPREVIOUS, and the parameter store has each version of a parameter under its number.
-// Versions reads the current value first: if a new value replaces it before the second read, that
-// read finds it as the previous one.
+// Versions reads the current value first. If a new value replaces it before the second read, the
+// second read returns it as the previous value.
 func (s *Source) Versions(ctx context.Context, ref string) (v secret.Versions, err error) {
 	before := func() (secret.Version, error) { return secret.Version{}, secret.ErrNotFound }
 	switch kind, name, _ := strings.Cut(ref, ":"); kind {

@@ -10,13 +10,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A config must not be able to send the function's own credentials to a server.
+// A config cannot send the function's own credentials to a server.
 func TestOwnCredentialsAreNoSecretsOfAConfig(t *testing.T) {
 	t.Setenv("AWS_SESSION_TOKEN", "x")
 	t.Setenv("MY_TOKEN", "y")
 	s := secrets.New(sdk.Config{})
 	if v, err := s.Secret(t.Context(), "env:AWS_SESSION_TOKEN"); !errors.Is(err, secret.ErrNotFound) || v != "" {
-		t.Errorf("AWS_SESSION_TOKEN is handed out: %q, %v", v, err)
+		t.Errorf("AWS_SESSION_TOKEN is returned: %q, %v", v, err)
 	}
 	if v, err := s.Secret(t.Context(), "env:MY_TOKEN"); err != nil || v != "y" {
 		t.Errorf("MY_TOKEN = %q, %v", v, err)

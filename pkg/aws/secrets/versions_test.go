@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A vault is Secrets Manager and the parameter store with one secret, whose values are numbered by
-// day. It changes after the given number of reads; 0: never.
+// A vault simulates Secrets Manager and the parameter store with one secret. Each value has a day
+// as its number. The value changes after next reads; 0: never.
 type vault struct {
 	days   []int // of the values; the current one is last
 	next   int
@@ -80,7 +80,7 @@ func TestVersions(t *testing.T) {
 					t.Errorf("%q since %v, and %q", got.Current.Text.Reveal(), got.Current.Since, got.Previous.Text.Reveal())
 				}
 				if tt.vault.next > 0 && got.Previous.Text.Reveal() == "" {
-					t.Error("nothing is known of the value before")
+					t.Error("Versions says nothing about the previous value")
 				}
 				v.denied = true
 				if got, err := s.Versions(t.Context(), kind); err == nil || got != (secret.Versions{}) {

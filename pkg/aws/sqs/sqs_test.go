@@ -50,18 +50,18 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// A message is sent again only if the failure was SQS's own.
+// Send repeats a message only if SQS itself failed.
 func TestNotTaken(t *testing.T) {
 	for name, c := range map[string]struct {
-		fails  int // how often the second message fails
+		fails  int // how many times the second message fails
 		sender bool
 		want   string // of the error
 		calls  []int  // messages in each
 	}{
-		"once":              {1, false, "", []int{3, 1}},
-		"each time":         {9, false, "InternalError", []int{3, 1, 1}},
-		"the sender's":      {1, true, "InternalError", []int{3}},
-		"all of it is good": {0, false, "", []int{3}},
+		"once":         {1, false, "", []int{3, 1}},
+		"each time":    {9, false, "InternalError", []int{3, 1, 1}},
+		"the sender's": {1, true, "InternalError", []int{3}},
+		"no failure":   {0, false, "", []int{3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls []int
