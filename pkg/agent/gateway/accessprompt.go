@@ -15,27 +15,27 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An agent can request access to a locked item in up to three ways. Each request gets the first way
-// that its client supports, and the text contains all information:
+// An agent can request access to a locked item in up to three ways. The answer to a locked call
+// uses the first way that the client supports. Its text contains all information:
 //
 //	client                                      gets
 //	stateless, opens links, its user is known  a result that asks for input: the user's page
 //	2025-11-25, opens links, its user is known the error -32042 with that page
 //	any other                                   the lock: request_access, and links
 //
-// A lock makes no request: request_access or the user makes it. An open request records that its
-// agent lost the tier, or has it again.
+// A call of a locked tool makes no request: only request_access or the user makes one. An open
+// request records when its agent loses the tier or gets the tier back.
 
-// An openRequest is the open or declined access request in the answer to a locked call, for
+// An openRequest describes the open or declined access request in the answer to a locked call, for
 // programs.
 type openRequest struct {
 	ID    string `json:"id"`
 	State string `json:"state"` // open, declined
 }
 
-// addRequest adds the state of the agent's access request for the item to l. It returns a sealed
-// request for a link where the agent's user can make the request. The code is "" if a request is
-// impossible or useless.
+// addRequest adds the state of the agent's access request for the item to l. It returns code, a
+// sealed request for the link where the agent's user can make the request. The code is "" if a
+// request is impossible or useless.
 func (s *Session) addRequest(ctx context.Context, i int, now lockState, l *lockInfo) (code string) {
 	r := s.newRequest(i, now.status)
 	if !s.canAsk() || !askable(now.status, r.Hash) {
@@ -90,11 +90,11 @@ const offerLink = "Your user can also request it here: "
 
 // leadTo adds a text about the lock of item i, and sets the lock's only page to link; "" means no
 // page.
-func (s *Session) leadTo(i int, l *lockInfo, link, said string) {
+func (s *Session) leadTo(i int, l *lockInfo, link, message string) {
 	if l.Link != "" {
 		l.Remediation = lock.RemediationOf(s.view.ID(i).Kind.String(), l.Status, "")
 	}
-	l.Link, l.more = link, append(l.more, said)
+	l.Link, l.more = link, append(l.more, message)
 }
 
 // askPerson returns a result or an error that asks the client to open the page where its user
@@ -120,8 +120,8 @@ func (s *Session) askPerson(r mcp.Request, code, id, message string) (json.RawMe
 	return nil, nil
 }
 
-// withoutAsk returns r without the state of a request to open a page, which is no state of a
-// server's question. back reports whether r had such a state.
+// withoutAsk returns r without the state that [Session.askPerson] gave the client; r may still have
+// the state of a server's question. back reports whether r had a state of askPerson.
 func (s *Session) withoutAsk(ctx context.Context, r mcp.Request) (_ mcp.Request, back bool) {
 	state := r.Rest.Get(requestState)
 	if state == nil || !s.caller.Modern || s.g.o.Sealer == nil || s.requestsKey() == "" {
@@ -137,8 +137,8 @@ func (s *Session) withoutAsk(ctx context.Context, r mcp.Request) (_ mcp.Request,
 	return r, true
 }
 
-// lockOf returns the description of a lock, and a sealed request for the agent's user, or "" if
-// none is possible.
+// lockOf returns the description of a lock. It also returns a sealed request for the agent's user,
+// or "" if a request is impossible.
 func (s *Session) lockOf(ctx context.Context, i int, now lockState) (l lockInfo, code string) {
 	l = s.lockInfo(i, now.status, now.note)
 	code = s.addRequest(ctx, i, now, &l)

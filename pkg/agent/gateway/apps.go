@@ -14,8 +14,8 @@ const appScheme = "ui://"
 
 // apps returns the tools of a server that name a page, by the page's URI.
 func (s *Session) apps(server state.Server) map[string][]int {
-	if known, ok := s.pages[server.Config.Name]; ok {
-		return known
+	if pages, ok := s.pages[server.Config.Name]; ok {
+		return pages
 	}
 	found := map[string][]int{}
 	for i := server.First; i < server.First+server.Tools; i++ {
@@ -67,7 +67,7 @@ func (s *Session) appTool(server state.Server, uri string, all bool) (int, bool)
 
 // itemLock returns the lock of a prompt or a resource in the state, and the item that causes it. A
 // page is also locked with its tool.
-func (s *Session) itemLock(i int) (status lock.Status, by int) {
+func (s *Session) itemLock(i int) (status lock.Status, cause int) {
 	if status := s.view.Status(i); status != lock.None {
 		return status, i
 	}

@@ -22,7 +22,7 @@ type arguments struct {
 	faults []string
 }
 
-// readArguments reads the arguments of a call, and refuses keys that the tool does not know.
+// readArguments reads the arguments of a call, and refuses unknown keys.
 func readArguments(r mcp.Request, known ...string) *arguments {
 	a := &arguments{tool: r.Name, values: map[string]json.RawMessage{}}
 	if r.Arguments != nil && r.Arguments[0] != '{' && string(r.Arguments) != "null" {
@@ -103,7 +103,7 @@ func (a *arguments) boolean(key string) bool {
 	return false
 }
 
-// oneOf returns one of the options, or the first if it is absent.
+// oneOf returns an argument that is one of the options, or the first option if it is absent.
 func (a *arguments) oneOf(key string, options ...string) string {
 	raw, ok := a.values[key]
 	if !ok {
@@ -155,7 +155,7 @@ func (a *arguments) object(key string) json.RawMessage {
 	return raw
 }
 
-// showValue returns a JSON value as a message repeats it.
+// showValue formats a JSON value for a message.
 func showValue(raw json.RawMessage) string {
 	if len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') {
 		return map[byte]string{'{': "an object", '[': "a list"}[raw[0]]

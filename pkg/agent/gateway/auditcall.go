@@ -13,11 +13,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// noAudit is the refusal where the config requires an audit line for each call.
+// noAudit is the refusal if the config requires an audit line for each call.
 const noAudit = "Nothing was called: the gateway's operator requires that every call is written to the audit, and it cannot be written at the moment. " +
 	"Tell your user that the operator has to look at the gateway's health page, and call again later."
 
-// fullAudit replaces noAudit where the audit has reached the operator's size limit.
+// fullAudit replaces noAudit if the audit has reached the operator's size limit.
 const fullAudit = "Nothing was called: the gateway's operator requires that every call is written to the audit, and the audit has reached the size that the operator set. " +
 	"Tell your user that the operator has to make room; calling again before that does not help."
 
@@ -35,8 +35,8 @@ func (s *Session) begin(name string) {
 	s.event.Redacted = s.st.Config != nil && s.st.Config.Audit.Arguments == "redacted"
 }
 
-// checkAudit returns an error if the call must not run: the config requires its audit line, which
-// cannot be written.
+// checkAudit returns an error if the call must not run, because the config requires its audit line
+// and the gateway cannot write the line.
 func (s *Session) checkAudit(ctx context.Context) error {
 	if s.g.o.Audit == nil || s.st.Config == nil || !s.st.Config.Audit.Required {
 		return nil
@@ -67,8 +67,8 @@ func (s *Session) noteCancelled(err error) {
 	}
 }
 
-// noteSent records the arguments of a request that went upstream, unless its error proves that it
-// did not.
+// noteSent records the arguments of a request, unless err proves that the gateway did not send the
+// request.
 func (s *Session) noteSent(c upstream.Call, err error) {
 	if call, ok := errors.AsType[*outcome.CallError](err); ok && !call.Delivered {
 		return
@@ -82,8 +82,8 @@ func (s *Session) noteSent(c upstream.Call, err error) {
 	}
 }
 
-// notePending records the state of a pending call when this request ends. A request that brings an
-// answer did not make the call, so it has no arguments to record.
+// notePending records the state of a pending call when this request ends. A request that contains
+// an answer did not make the call, so it has no arguments to record.
 func (s *Session) notePending(ctx context.Context, p *pendingCall, made bool, err error) {
 	if made {
 		s.noteSent(p.call, err)

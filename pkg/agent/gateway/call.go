@@ -48,7 +48,7 @@ func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
 	defer cancel()
 	raw, err := s.callTool(ctx, r)
-	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
+	if _, rpc := errors.AsType[*mcp.Error](err); !rpc && errors.Is(err, context.DeadlineExceeded) {
 		// A request that was sent upstream has its own answer already.
 		return s.refuse(ranOut)
 	}
@@ -58,7 +58,7 @@ func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 // requestTime returns the time limit of the request.
 func (s *Session) requestTime() time.Duration {
 	limit := s.g.o.CallTime + approvalTime
-	if s.client.Ask != nil { // a person's time does not count; the call bounds its questions
+	if s.client.Ask != nil { // a person's time does not count; the call limits its questions
 		limit += maxRequests * mcp.AskTime
 	}
 	return limit

@@ -11,7 +11,7 @@ import (
 var answers = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendCompact appends an answer without schemas and scores to dst, in the form of
-// [rawjson.Encode]. Most searches wait for this answer, so it is fast.
+// [rawjson.Encode]. Most searches use this form, so it is fast.
 func (m *matches) appendCompact(dst []byte) []byte {
 	dst = append(dst, `{"tools":[`...)
 	for i := range m.Tools {

@@ -23,7 +23,7 @@ type confirm struct {
 	grant      string // id of the confirmed request; "": not known yet
 	turn       int    // how many times the call came back with answers to its server's questions
 
-	now *lockState // the tool's lock state when the call came back; nil: it did not
+	now *lockState // the tool's lock state when the call came back; nil: first request
 }
 
 // confirmInfo tells programs that each call of a tool needs a person's confirmation.
@@ -31,9 +31,9 @@ type confirmInfo struct {
 	Request string `json:"request,omitempty"` // made for this call; "": impossible
 }
 
-// spent returns the text about the confirmation of a failed call. A failure does not restore the
+// spentText returns a text about the confirmation of a failed call. A failure does not restore the
 // confirmation.
-func (c confirm) spent(delivered bool) string {
+func (c confirm) spentText(delivered bool) string {
 	switch {
 	case c.grant == "":
 		return ""
@@ -45,12 +45,12 @@ func (c confirm) spent(delivered bool) string {
 }
 
 // checkConfirmation returns nil, nil for a call that a person has confirmed, once. Otherwise it
-// makes a request for this call and returns the answer with it. A call that comes back with an
-// answer to its server's question was confirmed before.
+// makes an access request for this call and returns an answer with that request. A call that comes
+// back with an answer to its server's question was confirmed earlier.
 func (s *Session) checkConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
 	if s.caller.Modern && r.Rest.Get(requestState) != nil {
-		kept := now // few calls come back, and each request makes a session
-		s.confirm.now = &kept
+		lock := now // few calls come back, and each request makes a session
+		s.confirm.now = &lock
 		return nil, nil // exchange checks the confirmation
 	}
 	hash := request.HashArgs(r.Arguments)
@@ -89,22 +89,22 @@ func (s *Session) use(ctx context.Context, id string, ends time.Time) (time.Time
 	return s.g.o.Requests.Use(ctx, id, s.g.o.Now(), ends.Add(request.ConfirmFor))
 }
 
-// shownAlone returns the members that go upstream with a confirmed call beside its arguments: the
-// members that the protocol requires, and answers to questions of the server. The agent wrote all
-// other members, and no person saw them.
+// shownAlone removes the members that the agent wrote and no person saw. With the arguments of a
+// confirmed call, the server gets only members that the protocol requires and answers to its
+// questions.
 func shownAlone(rest, meta rawjson.Object) (rawjson.Object, rawjson.Object) {
 	rest, meta = slices.Clone(rest), slices.Clone(meta)
-	asked := rest.Get(requestState) != nil
+	hasState := rest.Get(requestState) != nil
 	rest = slices.DeleteFunc(rest, func(m rawjson.Member) bool {
-		return m.Name != requestState && (m.Name != inputResponses || !asked)
+		return m.Name != requestState && (m.Name != inputResponses || !hasState)
 	})
 	return rest, slices.DeleteFunc(meta, func(m rawjson.Member) bool {
 		return !strings.HasPrefix(m.Name, mcp.MetaPrefix) && !slices.Contains([]string{"progressToken", "traceparent", "tracestate"}, m.Name)
 	})
 }
 
-// isValid reports whether this confirmation is still valid for the call that comes back: the agent,
-// the user and the definition are the same, and nothing was stopped since.
+// isValid reports whether the confirmation is still valid for the call that comes back. The agent,
+// the user and the definition must be the same, and nobody may have stopped anything since.
 func (c confirm) isValid(grant string) bool {
 	if c.now == nil {
 		return false
@@ -143,7 +143,7 @@ func (s *Session) checkAnswer(ctx context.Context, st inputState) error {
 
 // askConfirmation makes a request for one call, and returns an answer with it. used describes an
 // earlier confirmation; "": there was none.
-func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, hash, used string, back bool) (json.RawMessage, error) {
+func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, hash, earlier string, back bool) (json.RawMessage, error) {
 	arguments := r.Arguments
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -157,17 +157,17 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r m
 	wish.Args = hash
 	id := s.view.ID(i)
 	l := lockInfo{Name: id.String(), Status: lock.PendingApproval, Confirm: &confirmInfo{}, Remediation: "A person must confirm each call of this tool and its arguments. Nothing was called."}
-	if used != "" {
-		l.more = append(l.more, used)
+	if earlier != "" {
+		l.more = append(l.more, earlier)
 	}
-	held, added, err := s.open(ctx, wish, arguments)
+	open, added, err := s.open(ctx, wish, arguments)
 	if errors.Is(err, errDeclined) {
 		err = s.declinedCall(ctx, wish, now, &l)
 	} else if err == nil {
-		s.noteLack(ctx, held, "")
-		l.Confirm.Request, l.Request, l.Link = held.ID, &openRequest{held.ID, accessOpen}, s.g.askLink(held.ID)
-		l.more = append(l.more, s.waitsText(held, added))
-		s.event.Request = held.ID
+		s.noteLack(ctx, open, "")
+		l.Confirm.Request, l.Request, l.Link = open.ID, &openRequest{open.ID, accessOpen}, s.g.askLink(open.ID)
+		l.more = append(l.more, s.waitsText(open, added))
+		s.event.Request = open.ID
 	}
 	switch {
 	case errors.Is(err, request.ErrTooMany):
@@ -177,16 +177,16 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r m
 		l.more = append(l.more, unwrittenText)
 	}
 	s.countLocked(ctx, l, s.view.Verdict(i))
-	said := l.text(tool.Tool)
-	if held.ID != "" && added && !back {
-		if raw, err := s.askPerson(r, s.code(ctx, wish), held.ID, said); raw != nil || err != nil {
+	words := l.text(tool.Tool)
+	if open.ID != "" && added && !back {
+		if raw, err := s.askPerson(r, s.code(ctx, wish), open.ID, words); raw != nil || err != nil {
 			return raw, err
 		}
 	}
-	return s.lockedTool(i, said, l)
+	return s.lockedTool(i, words, l)
 }
 
-// declinedCall adds to l that a person declined this call.
+// declinedCall adds to l the decision of a person who declined this call.
 func (s *Session) declinedCall(ctx context.Context, wish request.Request, now lockState, l *lockInfo) error {
 	h, err := s.history(ctx, wish, now)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *Session) declinedCall(ctx context.Context, wish request.Request, now lo
 	return nil
 }
 
-// waitsText says what the agent does while the request for one call is open.
+// waitsText returns the text that says what the agent does while the request for one call is open.
 func (s *Session) waitsText(r request.Request, added bool) string {
 	if !added {
 		return s.openText(r)

@@ -17,7 +17,7 @@ import (
 const maxParts = 1000
 
 // checkContents refuses the answer to a read if a part has the URI of another server's resource or
-// of a locked item. A client that caches the answer would cache its parts under these URIs.
+// of a locked item, because a client may cache the part under this URI.
 func (s *Session) checkContents(ctx context.Context, from source, uri string, result json.RawMessage) error {
 	contents, _ := rawjson.Elements(rawjson.Get(result, "contents")) // other types have none for clients
 	own, parts := from.server.Config.Name, 0
@@ -33,8 +33,8 @@ func (s *Session) checkContents(ctx context.Context, from source, uri string, re
 		mine, others := s.listedBy(own, other)
 		switch {
 		case mine >= 0 && s.itemStatus(mine) != lock.None:
-			status, by := s.itemLock(mine)
-			return s.lockedError(ctx, by, lockState{status: status, note: s.view.Note(by, status)})
+			status, j := s.itemLock(mine)
+			return s.lockedError(ctx, j, lockState{status: status, note: s.view.Note(j, status)})
 		case mine < 0 && others >= 0:
 			return refuseContents("holds " + quote(other) + ", which is another server's: " + strconv.Quote(s.view.ID(others).Server))
 		}
@@ -42,8 +42,8 @@ func (s *Session) checkContents(ctx context.Context, from source, uri string, re
 	return nil
 }
 
-// listedBy returns the resource with a URI that a server has listed, and the first one of another
-// server; -1: none.
+// listedBy returns the resource with this URI that the server listed, and the first such resource
+// of another server; -1 means none.
 func (s *Session) listedBy(server, uri string) (mine, others int) {
 	mine, others = -1, -1
 	for _, srv := range s.view.Servers() {

@@ -8,9 +8,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// agentDefinition returns a definition for agents. It has the server's bytes, except the name if
-// another one is given, and except the annotations that the operator overrides. Clients use
-// annotations to decide whether to ask their user.
+// agentDefinition returns a definition for agents. It keeps the server's bytes, except a replaced
+// name and the annotations that the operator overrides. Clients use annotations to decide whether
+// to ask their user.
 func agentDefinition(d tool.Definition, name string, effective tool.Annotations) json.RawMessage {
 	raw := d.Raw
 	if name != "" {

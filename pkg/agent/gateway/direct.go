@@ -20,7 +20,7 @@ func (s *Session) directName(id tool.ID) string {
 func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 	callable, _ := s.split()
 	l := listing{kind: "tools", member: "tools", items: callable.All(), name: s.directName, entry: s.toolDefinition}
-	if _, taken := s.findDirect(tool.Tool, requestAccess); s.canAsk() && !taken {
+	if _, exists := s.findDirect(tool.Tool, requestAccess); s.canAsk() && !exists {
 		l.first = requestAccessDefinition
 	}
 	return s.page(l, cursor)

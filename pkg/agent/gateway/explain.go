@@ -22,7 +22,7 @@ import (
 // people: it includes tools that do not exist for the agent.
 type Explanation struct {
 	Refused string           // the refusal of the agent's request; "": not refused
-	Direct  bool             // there is no search: tools/list lists the tools
+	Direct  bool             // no search: tools/list lists the tools
 	Menu    json.RawMessage  // the result of tools/list
 	Answer  json.RawMessage  // the result of retrieve_tools; nil if Direct
 	Exists  int              // tools that exist for the request
@@ -82,8 +82,8 @@ const (
 // each group. The search does not count as a search of the agent, and is not in its log.
 func (g *Gateway) ExplainSearch(ctx context.Context, c Caller, query string, withLocked bool, limit int) (*Explanation, error) {
 	s, err := g.Open(ctx, c)
-	if told, ok := errors.AsType[*mcp.Error](err); ok {
-		return &Explanation{Refused: told.Message}, nil
+	if refusal, ok := errors.AsType[*mcp.Error](err); ok {
+		return &Explanation{Refused: refusal.Message}, nil
 	}
 	if err != nil {
 		return nil, err

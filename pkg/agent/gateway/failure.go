@@ -12,8 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// recentFailure returns how a server failed to load, if that was so recent that another attempt is
-// useless.
+// recentFailure returns a server's failed load if it was so recent that another attempt is useless.
 func (s *Session) recentFailure(server state.Server) (outcome.Outcome, bool) {
 	o, now := server.Outcome, s.g.o.Now()
 	if !o.Recorded() || o.Status == outcome.Available || o.Stale(now) {
@@ -34,11 +33,11 @@ func (s *Session) renderFailure(ctx context.Context, server string, err error) (
 	if err != nil {
 		return nil, err
 	}
-	return Failed(server, failure, s.meta(), s.confirm.spent(failure.Delivered))
+	return Failed(server, failure, s.meta(), s.confirm.spentText(failure.Delivered))
 }
 
-// failure returns the failure of a request that a server did not answer, or an error of the gateway
-// to answer with.
+// failure returns the failure of a request that a server did not answer, or the gateway's own error
+// as the answer.
 func (s *Session) failure(ctx context.Context, server string, err error) (*outcome.CallError, error) {
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return nil, &mcp.Error{Code: int(rpc.Code), Message: rpc.Message, Data: rpc.Data, Err: err}
@@ -54,7 +53,7 @@ func (s *Session) failure(ctx context.Context, server string, err error) (*outco
 	if !ok {
 		return nil, err
 	}
-	if !call.Outcome.Recorded() { // the call ended early: its caller went away, or its time was over
+	if !call.Outcome.Recorded() { // the call ended early: its caller went away, or its time ran out
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, err
 		}

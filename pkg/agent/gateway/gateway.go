@@ -1,9 +1,9 @@
 // Package gateway answers agents' requests: it lists tools, explains locks and calls tools.
 //
-// A [Session] is the view of one request. Only items in the agent's scope and the request's
-// selection exist for it, in every answer, count and message. A locked tool is listed as locked and
-// never called; unapproved text is never quoted. Definitions, arguments and results keep their
-// bytes.
+// A [Session] is the view of one request. Every answer, count and message of a Session covers only
+// items in the agent's scope and the request's selection. The gateway lists a locked tool as locked
+// and never calls it. It never quotes unapproved text. Definitions, arguments and results keep
+// their bytes.
 package gateway
 
 import (

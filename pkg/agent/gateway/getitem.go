@@ -44,7 +44,8 @@ func (s *Session) checkLock(ctx context.Context, i int) error {
 	return s.lockedError(ctx, i, now)
 }
 
-// lockedError returns for a locked item the same text as the call of a locked tool.
+// lockedError returns an error for a locked item, with the text that a call of a locked tool
+// returns.
 func (s *Session) lockedError(ctx context.Context, i int, now lockState) error {
 	l, _ := s.lockOf(ctx, i, now)
 	s.countLocked(ctx, l, s.view.Verdict(i))
@@ -99,13 +100,13 @@ func (s *Session) definition(id tool.ID) tool.Hash {
 // [outcome.CallError.Message], with the same data as a failed call's
 // _meta["dev.portcullis/upstream"].
 func FailedItem(server string, kind tool.Kind, e *outcome.CallError) *mcp.Error {
-	said := *e
-	said.Item = kind.String()
-	data, err := rawjson.Encode(detailsOf(server, &said))
+	failure := *e
+	failure.Item = kind.String()
+	data, err := rawjson.Encode(detailsOf(server, &failure))
 	if err != nil {
 		return &mcp.Error{Code: mcp.CodeInternal, Message: "internal error", Err: err}
 	}
-	return &mcp.Error{Code: mcp.CodeUpstream, Message: said.Message(server), Data: data, Err: e}
+	return &mcp.Error{Code: mcp.CodeUpstream, Message: failure.Message(server), Data: data, Err: e}
 }
 
 // complete answers completion/complete. The server of the completed item answers it.
@@ -131,17 +132,17 @@ func (s *Session) completionTarget(r mcp.Request) (int, error) {
 		}
 		return 0, s.unknownPrompt(r.Name)
 	}
-	var listed []int
+	var targets []int
 	for _, server := range s.view.Servers() {
 		if i, ok := s.view.Find(tool.ID{Server: server.Config.Name, Name: r.URI, Kind: tool.Resource}); ok && s.sel.Resources.Has(i) {
-			listed = append(listed, i)
+			targets = append(targets, i)
 		}
 	}
-	switch len(listed) {
+	switch len(targets) {
 	case 0:
 		return 0, s.unknownURI(r.URI)
 	case 1:
-		return listed[0], nil
+		return targets[0], nil
 	}
-	return 0, s.claimedTwice(r.URI, listed)
+	return 0, s.claimedTwice(r.URI, targets)
 }

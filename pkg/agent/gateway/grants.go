@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// A search may show grants this late. A call reads them itself.
+// grantsEvery is the maximum age of grants in a search. A call always reads the grants itself.
 const grantsEvery = 2 * time.Second
 
 // maxGrants is how many agents' grants are cached.
@@ -28,7 +28,7 @@ type grantsOf struct {
 	base, view *state.View
 }
 
-// loadGrants makes the items that were granted to the session's agent callable.
+// loadGrants makes the items callable for which the session's agent has a grant.
 func (s *Session) loadGrants(ctx context.Context) {
 	key := s.requestsKey()
 	if key == "" || s.down || s.seen {
@@ -43,9 +43,9 @@ func (s *Session) loadGrants(ctx context.Context) {
 func (g *Gateway) withGrants(ctx context.Context, key string, base *state.View) (*state.View, request.Granted) {
 	now := g.o.Now()
 	g.grants.mu.Lock()
-	of, known := g.grants.all[key]
+	cached, ok := g.grants.all[key]
 	g.grants.mu.Unlock()
-	if age := now.Sub(of.at); !known || age < 0 || age >= grantsEvery {
+	if age := now.Sub(cached.at); !ok || age < 0 || age >= grantsEvery {
 		ctx, cancel := context.WithTimeout(ctx, approvalTime)
 		defer cancel()
 		read, err := g.o.Requests.Granted(ctx, key)
@@ -53,21 +53,21 @@ func (g *Gateway) withGrants(ctx context.Context, key string, base *state.View) 
 			g.o.Log.LogAttrs(ctx, slog.LevelWarn, "grants of an agent cannot be read, its items stay locked", slog.Any("error", err))
 			return base, request.Granted{}
 		}
-		of = grantsOf{granted: read, at: now}
+		cached = grantsOf{granted: read, at: now}
 	}
-	if of.base == base {
-		return of.view, of.granted
+	if cached.base == base {
+		return cached.view, cached.granted
 	}
-	of.base, of.view = base, base.With(of.granted, now)
-	g.grants.keep(key, of)
-	return of.view, of.granted
+	cached.base, cached.view = base, base.With(cached.granted, now)
+	g.grants.keep(key, cached)
+	return cached.view, cached.granted
 }
 
-func (x *grants) keep(key string, of grantsOf) {
+func (x *grants) keep(key string, entry grantsOf) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.all == nil || len(x.all) >= maxGrants {
 		x.all = map[string]grantsOf{}
 	}
-	x.all[key] = of
+	x.all[key] = entry
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// checkHeaders checks that headers which repeat arguments agree with them, because a proxy may have
-// checked only the headers. In search mode the listed tools require no such headers, and the
-// handshake protocol has none.
+// checkHeaders checks that headers which repeat arguments have the values of the arguments, because
+// a proxy may have checked only the headers. The tools of search mode and the handshake protocol
+// have no such headers.
 func (s *Session) checkHeaders(i int, arguments json.RawMessage) *mcp.Error {
 	if !s.direct || !s.caller.Modern {
 		return nil
 	}
-	wanted, err := tool.HeaderParams(s.view.Tool(i).Definition.InputSchema)
-	if err != nil || len(wanted) == 0 {
+	params, err := tool.HeaderParams(s.view.Tool(i).Definition.InputSchema)
+	if err != nil || len(params) == 0 {
 		return nil //nolint:nilerr // the sync refuses an invalid schema; the call explains it
 	}
-	for _, w := range wanted {
+	for _, w := range params {
 		values := s.caller.Header.Values(w.Header)
-		_, given := w.Value(arguments)
+		_, isPresent := w.Value(arguments)
 		switch {
-		case !given && len(values) == 0:
+		case !isPresent && len(values) == 0:
 		case len(values) == 0:
 			return mismatch("Header mismatch: " + w.Header + " is missing. The tool wants this argument repeated as a header; list the tools again.")
 		default:

@@ -15,14 +15,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A stateless client that has to give input gets a result that asks for it. The client then repeats
-// its request with the answers and the result's state (multi round-trip requests). The gateway
-// seals this state together with the server's state and the request. Nobody can forge the state,
-// lend it, or use it for another tool or other arguments.
+// If a stateless client has to give input, it gets a result that asks for the input. The client
+// then repeats its request with the answers and the result's state (multi round-trip requests). The
+// gateway seals this state together with the server's state and the request. So nobody can forge
+// the state, and no other caller, tool or arguments can use it.
 
 const (
 	stateTime = time.Hour // how long a client may take to come back
-	maxState  = 40 << 10  // bytes before sealing; a sealed text may be half as long again
+	maxState  = 40 << 10  // bytes before sealing; a sealed text may be 50 % longer
 )
 
 // The members of params that come with answers.
@@ -33,26 +33,26 @@ const (
 
 // An inputState is the content of a client's state.
 type inputState struct {
-	Bound   []byte `json:"b"` // hash of the request and its caller
+	Bound   []byte `json:"b"` // from callHash
 	Expires int64  `json:"e"` // Unix time
 
 	Upstream json.RawMessage `json:"u,omitempty"` // the server's own state, a JSON string; nil: none
 
-	Parked  string `json:"p,omitempty"` // id of the pending call
+	CallID  string `json:"p,omitempty"` // id of the pending call
 	Process string `json:"i,omitempty"` // the process of that call
-	Round   int    `json:"r,omitempty"` // how many times it has asked or was repeated
+	Round   int    `json:"r,omitempty"` // how many times the call has asked, or was repeated
 
 	Replay  bool                       `json:"y,omitempty"` // repeat the call with the answers
 	Answers map[string]json.RawMessage `json:"a,omitempty"` // earlier answers, by question
 	Asked   []string                   `json:"q,omitempty"` // the latest questions
 
 	Grant string `json:"g,omitempty"` // id of the request that confirmed the call
-	Turn  int    `json:"n,omitempty"` // how many times it came back
+	Turn  int    `json:"n,omitempty"` // how many times the call came back
 }
 
-// bound returns the hash of a request and its caller. A repeated request must have the same hash,
-// but its JSON may be written otherwise.
-func bound(t upstream.Target, c upstream.Call) []byte {
+// callHash returns a hash of a request and its caller. A repeated request must have the same
+// hash, but the format of its JSON may differ.
+func callHash(t upstream.Target, c upstream.Call) []byte {
 	arguments, err := tool.Canonical(c.Arguments)
 	if err != nil { // other requests must have the same bytes
 		arguments = c.Arguments
@@ -75,7 +75,7 @@ const (
 	askTooOften  = "The tool asked for input too often, and the gateway cancelled the call. " + sideEffects
 )
 
-// errForeignState refuses a state that was not given for this request.
+// errForeignState refuses a state that belongs to another request.
 var errForeignState = &mcp.Error{
 	Code: mcp.CodeInvalidParams,
 	Message: "requestState is not one that this gateway gave for this request: it goes with the same tool, arguments, agent and user, unchanged. " +
@@ -136,7 +136,7 @@ func inputRequired(requests rawjson.Object, state json.RawMessage) json.RawMessa
 	}.Bytes()
 }
 
-// answersOf returns the client's answers that are results, by question.
+// answersOf returns the client's answers by question, without answers that are no results.
 func answersOf(responses json.RawMessage) map[string]json.RawMessage {
 	o, _ := rawjson.Split(responses, rawjson.Lenient) // a non-object has none
 	out := map[string]json.RawMessage{}

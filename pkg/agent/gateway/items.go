@@ -138,7 +138,7 @@ func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (jso
 	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
 	defer cancel()
 	raw, err := s.getItem(ctx, r)
-	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
+	if _, rpc := errors.AsType[*mcp.Error](err); !rpc && errors.Is(err, context.DeadlineExceeded) {
 		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: ranOut, Err: err}
 	}
 	return raw, err
@@ -160,8 +160,8 @@ func missingMember(m mcp.Request) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params." + missing + " is required"}
 }
 
-// ranOut is the answer to a request that ended before anything was sent. A request that was sent
-// upstream has its own answer.
+// ranOut is the answer to a request whose time ran out before the gateway sent anything upstream.
+// After a send, the answer is different.
 const ranOut = "The gateway ran out of time before it had an answer. Nothing was sent to a server: call again."
 
 func (s *Session) getItem(ctx context.Context, r mcp.Request) (json.RawMessage, error) {

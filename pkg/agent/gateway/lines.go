@@ -64,7 +64,7 @@ func (m *matches) appendLines(dst []byte) []byte {
 	return dst
 }
 
-// usual returns the variant that calls most of the tools; if several do, the first one.
+// usual returns the variant that calls the most tools, or the first of several such variants.
 func (m *matches) usual() string {
 	counts := map[string]int{}
 	best := ""
@@ -110,7 +110,7 @@ func appendTags(dst []byte, tags ...string) []byte {
 	return append(append(append(dst, " ["...), strings.Join(tags, ", ")...), ']')
 }
 
-// appendPart appends a foreign text, which has no line break, to the line.
+// appendPart appends another party's text to the line. The text must have no line break.
 func appendPart(dst []byte, s string) []byte {
 	if s == "" {
 		return dst
@@ -120,8 +120,8 @@ func appendPart(dst []byte, s string) []byte {
 
 var round = strings.NewReplacer("[", "(", "]", ")")
 
-// roundLiterals returns a signature with round brackets inside quotes, and whether it changed
-// nothing.
+// roundLiterals returns a signature with round brackets inside quotes, and whether the signature
+// stayed unchanged.
 func roundLiterals(signature string) (string, bool) {
 	if !strings.Contains(signature, "'") {
 		return signature, true

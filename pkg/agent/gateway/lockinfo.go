@@ -26,16 +26,16 @@ type lockInfo struct {
 	Status      lock.Status  `json:"status"`
 	Remediation string       `json:"remediation"`
 	Note        string       `json:"note,omitempty"`
-	Link        string       `json:"link,omitempty"` // only where the user can unlock or request it
+	Link        string       `json:"link,omitempty"` // only if the user can act there
 	Request     *openRequest `json:"request,omitempty"`
 	Confirm     *confirmInfo `json:"confirm,omitempty"` // each call needs a person
 
 	more []string // further sentences of the text
 }
 
-func (s *Session) lockInfo(i int, status lock.Status, said string) lockInfo {
+func (s *Session) lockInfo(i int, status lock.Status, note string) lockInfo {
 	id := s.view.ID(i)
-	l := lockInfo{Name: id.String(), Status: status, Note: s.note(i, status, said)}
+	l := lockInfo{Name: id.String(), Status: status, Note: s.note(i, status, note)}
 	if status.UserCanLift() {
 		l.Link = approval.Link(s.g.o.BaseURL, id)
 	}
@@ -55,7 +55,7 @@ func (l lockInfo) text(kind tool.Kind) string {
 	return text
 }
 
-// refusal returns the error for a request of a locked prompt or resource.
+// refusal returns the error for a request for a locked prompt or resource.
 func (l lockInfo) refusal(kind tool.Kind) error {
 	data, err := rawjson.Encode(l)
 	if err != nil {
@@ -64,9 +64,9 @@ func (l lockInfo) refusal(kind tool.Kind) error {
 	return &mcp.Error{Code: mcp.CodeLocked, Message: l.text(kind), Data: data}
 }
 
-// lockedTool returns the result of a refused call of the locked tool i. If the tool is listed with
-// an output schema, the result is always an error: clients refuse other results that do not match
-// the schema.
+// lockedTool returns the result of a refused call of the locked tool i. If the listed tool has an
+// output schema, the result is always an error, because clients refuse other results that do not
+// match the schema.
 func (s *Session) lockedTool(i int, text string, l lockInfo) (json.RawMessage, error) {
 	return s.lockResult(text, l, s.direct && s.view.Tool(i).Definition.OutputSchema != nil)
 }

@@ -19,19 +19,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A lockState says why an item is locked now. Its status is [lock.None] if the item is callable.
+// A lockState holds the reason why an item is locked now. Its status is [lock.None] if the item is
+// callable.
 type lockState struct {
 	status lock.Status
 	note   string // for agents: of the person who decided or stopped the server
 	refuse error  // the refusal of the agent itself; nil: none
 
 	granted request.Granted // grants of the agent, as of now
-	at      request.Now     // the time and definition that grants are checked with
+	at      request.Now     // the time and definition for the check of grants
 	read    bool            // granted and at were read
-	by      string          // the request that makes the item callable; "": callable without
+	by      string          // the request that makes the item callable; "": none
 }
 
-// unreadNote is the note of a call that is refused because the facts about it cannot be read.
+// unreadNote is the note in a refusal if the gateway cannot read the facts about a call.
 const unreadNote = "The gateway could not read whether this is approved, and what is stopped. Nothing was called. " +
 	"Call again in a moment; if that does not help, an operator has to check the gateway's log."
 
@@ -49,7 +50,7 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 	defer cancel()
 	id := s.view.ID(i)
 	span := observe.StartSpan(ctx, observe.Record)
-	record, held, granted, err := s.g.readStanding(span.Context, id, s.requestsKey())
+	record, stops, granted, err := s.g.readStanding(span.Context, id, s.requestsKey())
 	span.Name("tool", id.String())
 	span.End()
 	r := &record
@@ -59,24 +60,24 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 	case err != nil:
 		return s.refuseUnread(ctx, id, err)
 	}
-	if refused := s.g.checkStopped(s.st.Stopped(held), s.caller.Agent); refused != nil {
+	if refused := s.g.checkStopped(s.st.Stopped(stops), s.caller.Agent); refused != nil {
 		s.noteStopped("")
 		return lockState{status: lock.DisabledUnknown, refuse: refused}
 	}
 	clock := s.g.o.Now()
-	facts = s.view.FactsNow(i, r, held, granted, clock)
+	facts = s.view.FactsNow(i, r, stops, granted, clock)
 	now := lockState{status: lock.Classify(facts), read: true}
 	switch {
 	case now.status == lock.ServerDisabled:
-		is, _ := s.st.Stopped(held).Server(id.Server)
+		cause, _ := s.st.Stopped(stops).Server(id.Server)
 		s.noteStopped(now.status)
-		now.note = s.g.stopNote(is)
+		now.note = s.g.stopNote(cause)
 	case r != nil:
 		now.note = s.view.NoteAt(i, now.status, r)
 	}
 	if len(granted.List) > 0 && r != nil {
-		kept := record // most calls keep none of it
-		now.granted, now.at = granted, s.view.NowAt(i, &kept, held, clock)
+		current := record // most calls keep none of it
+		now.granted, now.at = granted, s.view.NowAt(i, &current, stops, clock)
 		if facts.Granted = lock.No; now.status == lock.None && lock.Classify(facts) != lock.None {
 			grant, _ := granted.Allows(now.at)
 			now.by = grant.Request
@@ -89,7 +90,7 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 // in one read. With agent "" it reads no decisions. Without a record the error is
 // [approval.ErrNotFound], and the other results are still valid.
 func (g *Gateway) readStanding(ctx context.Context, id tool.ID, agent string) (
-	r approval.Record, held stop.Stops, granted request.Granted, err error,
+	r approval.Record, stops stop.Stops, granted request.Granted, err error,
 ) {
 	keys := []document.Key{stop.Key()}
 	if agent != "" {
@@ -97,32 +98,32 @@ func (g *Gateway) readStanding(ctx context.Context, id tool.ID, agent string) (
 	}
 	r, docs, err := g.approvals.GetWith(ctx, id, keys...)
 	if err != nil && !errors.Is(err, approval.ErrNotFound) {
-		return r, held, granted, err
+		return r, stops, granted, err
 	}
-	held, unread := stop.DecodeDoc(docs[0])
+	stops, unread := stop.DecodeDoc(docs[0])
 	if unread == nil && agent != "" {
 		granted, unread = request.DecodeGrantedDoc(docs[1])
 	}
-	return r, held, granted, cmp.Or(unread, err)
+	return r, stops, granted, cmp.Or(unread, err)
 }
 
-// serverLockState is [Session.lockState] for an item without an approval record, because no server
-// listed it. It uses only the stops.
+// serverLockState is [Session.lockState] for an item that no server listed. Such an item has no
+// approval record, so only the stops count.
 func (s *Session) serverLockState(ctx context.Context, id tool.ID) lockState {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
-	held, err := stop.Read(ctx, s.g.approvals)
+	stops, err := stop.Read(ctx, s.g.approvals)
 	if err != nil {
 		return s.refuseUnread(ctx, id, err)
 	}
-	all := s.st.Stopped(held)
+	all := s.st.Stopped(stops)
 	if refused := s.g.checkStopped(all, s.caller.Agent); refused != nil {
 		s.noteStopped("")
 		return lockState{status: lock.DisabledUnknown, refuse: refused}
 	}
-	if is, ok := all.Server(id.Server); ok {
+	if cause, ok := all.Server(id.Server); ok {
 		s.noteStopped(lock.ServerDisabled)
-		return lockState{status: lock.ServerDisabled, note: s.g.stopNote(is)}
+		return lockState{status: lock.ServerDisabled, note: s.g.stopNote(cause)}
 	}
 	return lockState{}
 }
@@ -154,23 +155,23 @@ func (g *Gateway) stopNote(s stop.Stop) string {
 // Stopped returns a refusal if the state says that the agent is stopped, and nil otherwise. Each
 // call checks the stops again.
 func (g *Gateway) Stopped(ctx context.Context, agent identity.Agent) error {
-	if is, ok := g.states.Load(ctx).AgentStopped(agent.ID); ok {
-		return g.refusal(agent, is)
+	if cause, ok := g.states.Load(ctx).AgentStopped(agent.ID); ok {
+		return g.refusal(agent, cause)
 	}
 	return nil
 }
 
-// checkStopped refuses an agent that all stops, or returns nil.
+// checkStopped refuses an agent that is among the stops in all, or returns nil.
 func (g *Gateway) checkStopped(all stop.Stops, agent identity.Agent) error {
-	if is, ok := all.Agent(agent.ID); ok {
-		return g.refusal(agent, is)
+	if cause, ok := all.Agent(agent.ID); ok {
+		return g.refusal(agent, cause)
 	}
 	return nil
 }
 
-func (g *Gateway) refusal(agent identity.Agent, is stop.Stop) error {
+func (g *Gateway) refusal(agent identity.Agent, cause stop.Stop) error {
 	return &mcp.Error{
 		Code: http.StatusForbidden, Status: http.StatusForbidden,
-		Message: "The agent " + quote(agent.ID) + " is " + g.stopNote(is) + " — until then all that it asks for is refused. Nothing was called.",
+		Message: "The agent " + quote(agent.ID) + " is " + g.stopNote(cause) + " — until then all that it asks for is refused. Nothing was called.",
 	}
 }

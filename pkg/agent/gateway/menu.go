@@ -16,15 +16,15 @@ const (
 )
 
 // How long a client may cache a list of tools, in milliseconds. The six tools change only with the
-// gateway's version. In direct mode a cached list may still contain a tool that was locked since,
-// and a call of it is refused.
+// gateway's version. In direct mode a cached list may still contain a tool that has been locked
+// since. The gateway refuses a call of this tool.
 const (
 	menuTTL   = 300_000
 	directTTL = 30_000
 )
 
 // menu returns the definitions of the six tools. Every agent pays for each of their words in every
-// conversation; a test bounds their size.
+// conversation, so a test limits their size.
 //
 // alwaysLoad asks clients that defer tools not to hide these six.
 func menu() []string {
@@ -60,7 +60,7 @@ func menu() []string {
 	}
 }
 
-// readResourceDefinition follows the six if there are resources.
+// readResourceDefinition follows the six definitions if there are resources.
 const readResourceDefinition = `{"name":"read_resource","description":"Read a resource of a server.",` +
 	`"inputSchema":{"type":"object","properties":{"server":{"type":"string"},"uri":{"type":"string"}},` +
 	`"required":["server","uri"],"additionalProperties":false},` +

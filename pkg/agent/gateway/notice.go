@@ -16,7 +16,7 @@ const (
 	serversHint = "upstream_servers says why."
 )
 
-// noticeLocked returns the notice of a search that only n locked tools match.
+// noticeLocked returns the notice of a search that matches n locked tools and no callable tool.
 func noticeLocked(n int) string {
 	switch n {
 	case 0:
@@ -42,8 +42,8 @@ func noticeBetter(n int) string {
 // noMatch is the advice for a search without a match.
 const noMatch = "No tool matches. Try other words, fewer words, or English."
 
-// noticeEmpty returns the notice of a search that no callable tool and n locked tools match:
-// advice, and the servers that could not be searched.
+// noticeEmpty returns the notice of a search that matches n locked tools and no callable tool. The
+// notice has advice, and names the servers that the search could not cover.
 func (s *Session) noticeEmpty(n int) string {
 	advice := noticeLocked(n)
 	if advice == "" && s.sel.Tools.Len() > 0 {
@@ -52,13 +52,14 @@ func (s *Session) noticeEmpty(n int) string {
 	return joined(advice, s.unsearched())
 }
 
-// unsearched says why a correct query may find nothing; "" if the search was complete.
+// unsearched returns the reason why a correct query may find nothing, or "" if the search was
+// complete.
 func (s *Session) unsearched() string {
 	return joined(append([]string{s.unsearchedServers()}, olderSentences(s.st.Health)...)...)
 }
 
-// unsearchedServers names the servers of this request that could not be searched. A request that
-// selects nothing was refused earlier.
+// unsearchedServers names the servers of this request that the search could not cover. The gateway
+// has already refused a request that selects nothing.
 func (s *Session) unsearchedServers() string {
 	servers := s.servers()
 	enabled, away := 0, 0
@@ -91,7 +92,8 @@ func (s *Session) unsearchedServers() string {
 	return "No server that you may use lists a tool."
 }
 
-// olderSentences say which outdated data a search uses. They are the same for every agent.
+// olderSentences returns sentences about the outdated data that a search uses. They are the same
+// for every agent.
 func olderSentences(h state.Health) []string {
 	var out []string
 	for _, r := range h.Reasons() {
@@ -107,7 +109,7 @@ func olderSentences(h state.Health) []string {
 	return slices.Compact(out)
 }
 
-// downText names the worst reason why the gateway has no data to answer from.
+// downText returns the worst reason why the gateway has no data for an answer.
 func downText(h state.Health) string {
 	why, then := "cannot read its configuration or its list of tools", "Try again shortly, and tell the gateway's operator if it lasts."
 	if reasons := h.Reasons(); len(reasons) > 0 {

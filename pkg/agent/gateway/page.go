@@ -11,15 +11,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxPage is the size in bytes after which a page of a list ends. The limit of Lambda is 6 MB, and
-// a JSON body inside a string can grow to twice its size.
+// maxPage is the size in bytes after which a page of a list ends. Lambda's limit is 6 MB, and the
+// size of a JSON body can double inside a string.
 const maxPage = 5 << 19
 
 // cursors is the kind of cursors of an item list. A cursor names the id after which the next page
 // begins.
 const cursors = "items"
 
-// A listing is a list that is answered in pages.
+// A listing is a list that the gateway returns in pages.
 type listing struct {
 	kind   string                                   // name of the items, in plural
 	first  string                                   // the gateway's own definition at the start; "": none
@@ -29,8 +29,8 @@ type listing struct {
 	entry  func(i int, name string) json.RawMessage // its definition in a list
 }
 
-// page returns a page of a list. Two ids can have the same name. The list has only the first, which
-// is also the tool or prompt that the name calls.
+// page returns a page of a list. Two ids can have the same name. The list contains only the first,
+// because a call with that name uses the first.
 func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
 	at, ok := text.ReadCursor(cursors, cursor, 1)
 	if !ok {
@@ -39,7 +39,7 @@ func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
 	after := at[0]
 	var page bytes.Buffer
 	page.WriteString(`{"` + l.member + `":[`)
-	named := map[string]bool{}
+	names := map[string]bool{}
 	last, next, n := "", "", 0
 	if after == "" && l.first != "" {
 		page.WriteString(l.first)
@@ -48,10 +48,10 @@ func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
 	for i := range l.items {
 		id := s.view.ID(i)
 		name := l.name(id)
-		if named[name] {
+		if names[name] {
 			continue
 		}
-		named[name] = true
+		names[name] = true
 		if id.String() <= after {
 			continue
 		}

@@ -16,9 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A pendingCall is a call of a stateless client to a server of the handshake protocol, which asks a
-// question during the call. The gateway answers the request with the question, and the call stays
-// open. The request that comes back with the answer waits for the next question or result.
+// A pendingCall is a call of a stateless client to a server of the handshake protocol, which may
+// ask questions during a call. The gateway answers the client's request with the question and keeps
+// the call open. The client's next request has the answer, and waits for another question or the
+// result.
 type pendingCall struct {
 	g      *Gateway
 	id     string
@@ -31,8 +32,8 @@ type pendingCall struct {
 
 	mu       sync.Mutex
 	client   mcp.Client         // of the current or last request
-	attended bool               // a request waits
-	gone     bool               // it has ended for every request
+	attended bool               // a request waits for the result
+	gone     bool               // no request can use the call any more
 	round    int                // how many times it has asked
 	asked    int                // the number of questions
 	open     []*pendingQuestion // in their order
@@ -76,25 +77,25 @@ func (s *Session) startPending(ctx context.Context, t upstream.Target, c upstrea
 // resume passes the client's answers to a pending call, and returns its result or its next
 // questions.
 func (s *Session) resume(ctx context.Context, st inputState, answers map[string]json.RawMessage, c upstream.Call) (json.RawMessage, error) {
-	p, said := s.g.pending.find(st.Parked, st.Process)
+	p, refusal := s.g.pending.find(st.CallID, st.Process)
 	if p == nil {
-		return nil, &inputError{said}
+		return nil, &inputError{refusal}
 	}
-	if said = p.take(st.Round, c.Client, answers); said != "" {
-		return nil, &inputError{said}
+	if refusal = p.take(st.Round, c.Client, answers); refusal != "" {
+		return nil, &inputError{refusal}
 	}
 	return s.await(ctx, p, false)
 }
 
 // take attaches a request to the call; the request has the answers to the last questions. If
 // another request has or had the call, take returns the text about that.
-func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawMessage) (said string) {
+func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawMessage) (why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.gone: // it ended after it was found
-		_, said = p.g.pending.find(p.id, p.g.pending.process)
-		return said
+	case p.gone: // the call ended after find
+		_, why = p.g.pending.find(p.id, p.g.pending.process)
+		return why
 	case p.attended:
 		return pendingAnswered
 	case p.round != round:
@@ -102,14 +103,14 @@ func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawM
 	case !p.timer.Stop():
 		return pendingExpired
 	}
-	if said = p.g.pending.attend(p); said != "" {
-		return said
+	if why = p.g.pending.attend(p); why != "" {
+		return why
 	}
 	p.attended, p.client = true, c
 	left := p.open[:0]
 	for _, q := range p.open {
 		if a := answers[q.key]; a != nil {
-			q.answer <- a // its buffer holds one
+			q.answer <- a // the buffer has room for one answer
 			p.g.pending.free(p, len(q.request))
 		} else {
 			left = append(left, q)
@@ -123,8 +124,8 @@ func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawM
 	return ""
 }
 
-// await waits for the result, a question, or the end of the request, which ends the call. made says
-// that this request made the call.
+// await waits for the result, a question, or the end of the request, which ends the call. made is
+// true if this request made the call.
 func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.RawMessage, error) {
 	for {
 		select {
@@ -150,7 +151,7 @@ func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.Ra
 		if len(requests) == 0 {
 			continue
 		}
-		state, message := s.sealState(ctx, inputState{Bound: bound(p.target, p.call), Parked: p.id, Process: s.g.pending.process, Round: round})
+		state, message := s.sealState(ctx, inputState{Bound: callHash(p.target, p.call), CallID: p.id, Process: s.g.pending.process, Round: round})
 		switch {
 		case message == "" && round > maxPendingRounds:
 			message = askTooOften
@@ -182,7 +183,7 @@ func (p *pendingCall) questions() (requests rawjson.Object) {
 	return requests
 }
 
-// leave lets the call wait for its client, and reports whether there was room.
+// leave makes the call wait for its client's next request, and reports whether there was room.
 func (p *pendingCall) leave() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,7 +198,7 @@ func (p *pendingCall) leave() bool {
 		p.timer.Reset(mcp.AskTime)
 	}
 	if p.done {
-		p.tell() // it has just ended: the next request finds it
+		p.tell() // the call has just ended: the next request gets the result
 	}
 	return true
 }
@@ -257,7 +258,8 @@ func (p *pendingCall) withdraw(q *pendingQuestion) {
 	}
 }
 
-// endUnattended ends the call if no request waits for it: nobody answered its question in time.
+// endUnattended ends the call if no request waits for it, because nobody answered its question in
+// time.
 func (p *pendingCall) endUnattended() {
 	p.mu.Lock()
 	waits := p.attended
@@ -291,13 +293,13 @@ func (p *pendingCall) end(raw json.RawMessage, err error) {
 }
 
 // abandon cancels the call, and its server gets a cancellation.
-func (p *pendingCall) abandon(said string) {
+func (p *pendingCall) abandon(message string) {
 	p.cancel()
-	p.forget(said)
+	p.forget(message)
 }
 
 // forget removes the call from the pending calls.
-func (p *pendingCall) forget(said string) {
+func (p *pendingCall) forget(message string) {
 	p.mu.Lock()
 	if p.timer != nil {
 		p.timer.Stop()
@@ -306,7 +308,7 @@ func (p *pendingCall) forget(said string) {
 	p.client = mcp.Client{}
 	p.g.pending.freeAll(p)
 	p.mu.Unlock()
-	p.g.pending.remove(p, said)
+	p.g.pending.remove(p, message)
 }
 
 // tell signals news. The caller holds the lock.
@@ -323,11 +325,11 @@ func (s *Session) cancelPending(ctx context.Context, t upstream.Target, c upstre
 	if state == nil || !s.caller.Modern {
 		return
 	}
-	st, _, err := s.openState(ctx, state, bound(t, c))
-	if err != nil || st.Parked == "" {
+	st, _, err := s.openState(ctx, state, callHash(t, c))
+	if err != nil || st.CallID == "" {
 		return
 	}
-	if p, _ := s.g.pending.find(st.Parked, st.Process); p != nil {
+	if p, _ := s.g.pending.find(st.CallID, st.Process); p != nil {
 		p.abandon(pendingLocked)
 	}
 }

@@ -13,7 +13,7 @@ const (
 	maxPendingOfAgent      = 16       // of one agent
 	maxPendingBytes        = 32 << 20 // of questions, and of results that wait for a request
 	maxPendingBytesOfAgent = 8 << 20  // of one agent
-	maxEnded               = 1024     // ended calls whose end is remembered
+	maxEnded               = 1024     // ended calls with a stored text
 )
 
 // pendingCalls holds the calls that wait for their client's answer. If there is no room for another
@@ -61,9 +61,9 @@ func (l *pendingCalls) add(p *pendingCall) bool {
 	return true
 }
 
-// attend registers a request for a call that waits. If the call was cancelled, attend returns the
-// text about that.
-func (l *pendingCalls) attend(p *pendingCall) (said string) {
+// attend registers a request for a call that waits. If the gateway has cancelled the call, attend
+// returns the text about the cancellation.
+func (l *pendingCalls) attend(p *pendingCall) (message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.out {
@@ -74,20 +74,20 @@ func (l *pendingCalls) attend(p *pendingCall) (said string) {
 }
 
 // remove removes a call. Later requests for it get said.
-func (l *pendingCalls) remove(p *pendingCall, said string) {
+func (l *pendingCalls) remove(p *pendingCall, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(p, said)
+	l.drop(p, message)
 }
 
-// drop is remove. The caller holds the lock.
-func (l *pendingCalls) drop(p *pendingCall, said string) {
+// drop is [pendingCalls.remove] for a caller that holds the lock.
+func (l *pendingCalls) drop(p *pendingCall, message string) {
 	if l.calls[p.id] != p {
 		return
 	}
 	delete(l.calls, p.id)
 	l.count(p, -1, 0)
-	l.ended[p.id] = said
+	l.ended[p.id] = message
 	if l.order = append(l.order, p.id); len(l.order) > maxEnded {
 		delete(l.ended, l.order[0])
 		l.order = l.order[1:]
@@ -124,12 +124,12 @@ func (l *pendingCalls) cancelOne(p *pendingCall, more int, size func(*pendingCal
 	l.drop(o, pendingNoRoom)
 	l.count(o, 0, -o.kept)
 	o.out = true
-	go o.abandon(pendingNoRoom) // it has its own lock, and the caller holds another
+	go o.abandon(pendingNoRoom) // abandon takes the lock of o, and the caller holds another lock
 	return true
 }
 
-// find returns a waiting call, or the text about one that does not wait.
-func (l *pendingCalls) find(id, process string) (p *pendingCall, said string) {
+// find returns a waiting call, or a text that says why the call does not wait.
+func (l *pendingCalls) find(id, process string) (p *pendingCall, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -169,7 +169,7 @@ func (l *pendingCalls) free(p *pendingCall, n int) {
 // freeAll releases all bytes of a call.
 func (l *pendingCalls) freeAll(p *pendingCall) { l.free(p, maxPendingBytes) }
 
-// Texts for an agent whose answer belongs to a call that does not wait for it.
+// Texts for an agent that answers a question of a call which does not wait for the answer.
 const (
 	pendingExpired = "No answer came within 5 minutes, and the gateway cancelled the call. " +
 		notResent

@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// readResource is the tool that reads resources. It serves the models of hosts that have no other
-// way to read them.
+// readResource is the tool that reads resources. It is for models whose host offers no other way to
+// read resources.
 const readResource = "read_resource"
 
 // readable reports whether read_resource has something to read.
@@ -51,8 +51,8 @@ func (s *Session) callReadResource(ctx context.Context, r mcp.Request) (json.Raw
 	return asBlocks(uri, raw, s.meta())
 }
 
-// readFailure returns the answer of a read_resource call that read nothing. It is a result if the
-// model should read it and act on it.
+// readFailure returns the answer of a read_resource call that read nothing. It is a result, and no
+// error, if the model should read the text and act on it.
 func (s *Session) readFailure(err error) (json.RawMessage, error) {
 	e, ok := errors.AsType[*mcp.Error](err)
 	if !ok || e.Status != 0 {
@@ -72,10 +72,10 @@ func (s *Session) readFailure(err error) (json.RawMessage, error) {
 	return s.refuse(e.Message)
 }
 
-// asBlocks converts the result of a read to a tool result. Texts become text blocks, since most
-// hosts show a model nothing else.
+// asBlocks converts the result of a read to a tool result. Texts become text blocks, because most
+// hosts show only text to a model.
 func asBlocks(uri string, raw json.RawMessage, meta map[string]any) (json.RawMessage, error) {
-	contents, _ := rawjson.Elements(rawjson.Get(raw, "contents")) // another type has nothing to show
+	contents, _ := rawjson.Elements(rawjson.Get(raw, "contents")) // another type has no parts
 	blocks := []json.RawMessage{}
 	for _, content := range contents {
 		o, err := rawjson.Split(content, rawjson.Lenient)

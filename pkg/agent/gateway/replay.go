@@ -16,9 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A replay is a call that is repeated each time its client comes back with an answer. It is used
-// where a call cannot wait. It has the answers so far; a question without an answer cancels the
-// call.
+// A replay is a call that the gateway repeats each time its client comes back with an answer. It is
+// for processes in which a call cannot wait. A replay has the answers so far. A question without an
+// answer cancels the call.
 type replay struct {
 	client  mcp.Client
 	cancel  context.CancelFunc
@@ -51,7 +51,7 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 		}
 		return s.sealQuestion(ctx, t, c, raw)
 	}
-	next := inputState{Bound: bound(t, c), Replay: true, Round: st.Round + 1, Answers: x.answers}
+	next := inputState{Bound: callHash(t, c), Replay: true, Round: st.Round + 1, Answers: x.answers}
 	for _, q := range questions {
 		next.Asked = append(next.Asked, q.Name)
 	}
@@ -85,8 +85,8 @@ func (x *replay) questions() rawjson.Object {
 	return slices.Clone(x.asked)
 }
 
-// questionKey returns a key that is the same when the call is repeated. It omits metadata, which
-// belongs to one connection.
+// questionKey returns a key of a question that stays the same when the gateway repeats the call.
+// The key omits metadata, because metadata belongs to one connection.
 func questionKey(method string, params json.RawMessage) string {
 	if o, err := rawjson.Split(params, rawjson.Lenient); err == nil {
 		o.Delete("_meta")

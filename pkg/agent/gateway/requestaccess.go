@@ -22,7 +22,7 @@ import (
 // requestAccess is the tool that requests access to locked items from a person.
 const requestAccess = "request_access"
 
-// requestAccessDefinition is listed where agents may request access.
+// requestAccessDefinition is in the list of tools if agents may request access.
 const requestAccessDefinition = `{"name":"request_access","description":"Ask a person to unlock locked tools.",` +
 	`"inputSchema":{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}},` +
 	`"note":{"type":"string","description":"Why, for that person"}},` +
@@ -50,7 +50,7 @@ func (s *Session) callRequestAccess(ctx context.Context, r mcp.Request) (json.Ra
 	a := readArguments(r, "names", "note")
 	names := a.names("names", maxNames)
 	note := ""
-	if _, given := a.values["note"]; given {
+	if _, hasNote := a.values["note"]; hasNote {
 		if note = a.text("note", false, "why you need it, for the person who decides"); utf8.RuneCountInString(note) > request.MaxNote {
 			a.faultf("note has %d characters, at most %d are taken", utf8.RuneCountInString(note), request.MaxNote)
 		}
@@ -127,18 +127,18 @@ func (s *Session) requestItem(ctx context.Context, i int, note string) (accessRe
 	}
 	r := s.newRequest(i, now.status)
 	r.Note = note
-	held, added, err := s.open(ctx, r, nil)
-	w.Request = held.ID
+	open, added, err := s.open(ctx, r, nil)
+	w.Request = open.ID
 	switch {
 	case err == nil && added:
 		w.State = accessOpen
-		w.Message = recordedText + s.g.statusLink(held.ID)
+		w.Message = recordedText + s.g.statusLink(open.ID)
 		if now.status == lock.DisabledByConfig || now.status == lock.ServerDisabled {
-			w.Message = cannotHelpText + s.g.statusLink(held.ID)
+			w.Message = cannotHelpText + s.g.statusLink(open.ID)
 		}
 	case err == nil:
-		s.noteLack(ctx, held, "")
-		w.State, w.Message = accessOpen, s.openText(held)
+		s.noteLack(ctx, open, "")
+		w.State, w.Message = accessOpen, s.openText(open)
 	case errors.Is(err, errDeclined):
 		h, err := s.history(ctx, r, now)
 		if err != nil || h.declined.Request == "" {
@@ -153,7 +153,7 @@ func (s *Session) requestItem(ctx context.Context, i int, note string) (accessRe
 	return w, nil
 }
 
-// Texts of requests: an open one, one that approval cannot help, and none.
+// Texts about a request for access, with the request's state and the agent's next step.
 const (
 	recordedText   = "Request recorded. " + retryText
 	cannotHelpText = "Request recorded, but approval alone cannot unlock this tool: an operator must " +
@@ -162,16 +162,16 @@ const (
 		"Tell your user that an operator must check the gateway's log, and continue without it."
 )
 
-// tooManyText tells an agent that it has the maximum number of requests.
+// tooManyText is the refusal for an agent that has the maximum number of requests.
 var tooManyText = "Nothing was requested: this agent has " + strconv.Itoa(request.MaxOpen) +
 	" requests that are open or were withdrawn within the last hour. That is the limit. " +
 	"Tell your user that a person must decide about some of them first."
 
-// unwrittenText says that the request may not be stored.
+// unwrittenText says that the store may not have the request.
 const unwrittenText = "The gateway could not store the request, or does not know whether it did. " +
 	"Try again in a moment; the gateway stores no request twice."
 
-// notWritten returns the result of a request that could not be written.
+// notWritten returns the result of a request after a failed write.
 func (s *Session) notWritten(ctx context.Context, w accessResult, err error) accessResult {
 	s.logUnread(ctx, "a request cannot be written", err)
 	w.Message = unwrittenText

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// requestsKey returns the key of the agent's requests, or "" if decisions about them cannot matter
-// here.
+// requestsKey returns the key of the agent's requests, or "" if decisions about requests have no
+// effect.
 func (s *Session) requestsKey() string {
 	if !s.canAsk() && (s.st.Config == nil || s.g.o.Requests == nil || len(s.st.Config.Tools.Confirm) == 0) {
 		return ""
@@ -42,7 +42,7 @@ type requestHistory struct {
 	last     request.Decision // an earlier approval that has ended; its Request is "" if there is none
 }
 
-// history returns the history of the agent's requests for the same as r. now is the item's lock
+// history returns the history of the agent's requests for the item of r. now is the item's lock
 // state.
 func (s *Session) history(ctx context.Context, r request.Request, now lockState) (h requestHistory, err error) {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
@@ -53,12 +53,12 @@ func (s *Session) history(ctx context.Context, r request.Request, now lockState)
 			return h, err
 		}
 	}
-	asked, err := s.g.o.Requests.Asked(ctx, s.requestsKey())
+	requests, err := s.g.o.Requests.Asked(ctx, s.requestsKey())
 	if err != nil {
 		return h, err
 	}
 	at := s.g.o.Now()
-	h.open, _ = asked.Open(r, granted, at)
+	h.open, _ = requests.Open(r, granted, at)
 	h.declined, _ = granted.Declined(r, at)
 	for _, d := range slices.Backward(granted.List) {
 		if d.Item() == r.Item() && d.Args == r.Args && d.Verdict != request.Declined && d.Verdict != request.Approved {
@@ -74,8 +74,9 @@ func (s *Session) newRequest(i int, status lock.Status) request.Request {
 	return request.Request{Status: status}.About(s.view.ID(i), s.view.Tool(i).Definition.Hash)
 }
 
-// open makes a request, or finds the open one. added reports that it is new.
-func (s *Session) open(ctx context.Context, r request.Request, arguments json.RawMessage) (held request.Request, added bool, err error) {
+// open stores the request r, or finds the same request that is already open. added reports that the
+// request is new.
+func (s *Session) open(ctx context.Context, r request.Request, arguments json.RawMessage) (open request.Request, added bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
 	agent := request.AgentOf(s.caller.Agent)
@@ -88,22 +89,22 @@ func (s *Session) open(ctx context.Context, r request.Request, arguments json.Ra
 			return a, "", nil, errDeclined
 		}
 		var next request.Asked
-		if next, held, added, err = a.Add(r, granted, s.obsolete, s.g.o.Now()); err != nil {
+		if next, open, added, err = a.Add(r, granted, s.obsolete, s.g.o.Now()); err != nil {
 			return a, "", nil, err
 		}
 		if !added {
 			return a, "", nil, errJoined
 		}
-		return next, held.ID, arguments, nil
+		return next, open.ID, arguments, nil
 	})
 	if errors.Is(err, errJoined) {
-		return held, false, nil
+		return open, false, nil
 	}
 	if err != nil {
 		return request.Request{}, false, err
 	}
-	s.g.o.OnRequest(ctx, agent.ID, held)
-	return held, true, nil
+	s.g.o.OnRequest(ctx, agent.ID, open)
+	return open, true, nil
 }
 
 var (
@@ -180,7 +181,7 @@ func (x *codes) put(c request.Code, code string, now time.Time) {
 	x.all[c] = madeCode{code, now}
 }
 
-// logUnread logs that an agent's request could not be read or written.
+// logUnread logs that a read or a write of an agent's requests failed.
 func (s *Session) logUnread(ctx context.Context, what string, err error) {
 	if !errors.Is(ctx.Err(), context.Canceled) { // otherwise the caller went away
 		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "the requests of an agent cannot be read or written",
@@ -188,13 +189,13 @@ func (s *Session) logUnread(ctx context.Context, what string, err error) {
 	}
 }
 
-// openText says how long a request has been open, and what the agent does next.
+// openText returns a text with the time that a request has been open, and the agent's next step.
 func (s *Session) openText(r request.Request) string {
 	return "You requested access " + text.Ago(s.g.o.Now().Sub(r.Opened)) + " (" + r.ID + ", open). " +
 		retryText + s.g.statusLink(r.ID)
 }
 
-// retryText says when an agent repeats a request that waits for a person.
+// retryText says when an agent tries again while a request waits for a person.
 const retryText = "Tell your user. Retry after a person has decided. " +
 	"Wait at least 60 s between retries."
 
@@ -207,24 +208,25 @@ func (g *Gateway) statusLink(code string) string {
 	return ""
 }
 
-// declinedText says who declined a request, and when the agent can request access again.
+// declinedText returns a text that names who declined a request, and when the agent can request
+// access again.
 func (s *Session) declinedText(d request.Decision) string {
-	said := text.Clip(text.Line(d.By), maxEcho) + " declined access request " + d.Request + "."
+	sentence := text.Clip(text.Line(d.By), maxEcho) + " declined access request " + d.Request + "."
 	if reason := text.Clip(text.Line(d.Reason), request.MaxReason); reason != "" {
-		said += " Reason: " + strconv.Quote(reason) + "."
+		sentence += " Reason: " + strconv.Quote(reason) + "."
 	}
-	return said + " You can request access again " + text.In(d.Ends.Sub(s.g.o.Now())) + "."
+	return sentence + " You can request access again " + text.In(d.Ends.Sub(s.g.o.Now())) + "."
 }
 
-// overText says why an earlier grant has ended.
+// overText returns the reason why an earlier grant has ended.
 func (s *Session) overText(d request.Decision) string {
-	by := text.Clip(text.Line(d.By), maxEcho)
+	person := text.Clip(text.Line(d.By), maxEcho)
 	switch now := s.g.o.Now(); {
 	case d.Verdict == request.Revoked:
-		return by + " revoked the grant of access request " + d.Request + " " + text.Ago(now.Sub(d.At)) + "."
+		return person + " revoked the grant of access request " + d.Request + " " + text.Ago(now.Sub(d.At)) + "."
 	case !now.Before(d.Ends):
-		return "The grant of access request " + d.Request + " by " + by + " ended " + text.Ago(now.Sub(d.Ends)) + "."
+		return "The grant of access request " + d.Request + " by " + person + " ended " + text.Ago(now.Sub(d.Ends)) + "."
 	}
-	return "The grant of access request " + d.Request + " by " + by + " has ended. The definition changed, " +
+	return "The grant of access request " + d.Request + " by " + person + " has ended. The definition changed, " +
 		"a person decided otherwise or stopped it, or approval takes two people."
 }

@@ -19,7 +19,7 @@ import (
 // maxClaims is how many templates of a server a URI may match. All of them must be callable.
 const maxClaims = 16
 
-// A source is the server and the items that a URI belongs to.
+// A source holds the server and the items of a URI.
 type source struct {
 	server   state.Server
 	listed   tool.ID // the resource or template; for a link in a result, the id in metrics
@@ -27,7 +27,8 @@ type source struct {
 	exact    bool    // the server listed exactly this URI
 }
 
-// read answers resources/read from one server, or with "" from the server that has the URI.
+// read answers resources/read. It reads from the named server, or if server is "", from the server
+// that has the URI.
 func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.RawMessage, error) {
 	from, err := s.source(server, r.URI)
 	if err == nil && !from.exact {
@@ -102,8 +103,8 @@ func locks(status lock.Status) int {
 	return 1
 }
 
-// source returns the source of a URI. It refuses a URI without a visible source, with more than one
-// server, or with too many templates to decide.
+// source returns the source of a URI. It refuses a URI that no visible server has, that several
+// servers have, or that too many templates match.
 func (s *Session) source(server, uri string) (source, error) {
 	if tool.ValidURI(uri) != nil {
 		return source{}, s.unknownURI(uri) // no server can have listed it
@@ -128,9 +129,9 @@ func (s *Session) source(server, uri string) (source, error) {
 	return from, nil
 }
 
-// checkNormal refuses a URI that the server may read as another URI, because then the gateway would
-// check the locks of the wrong resource. The check skips pages, whose URI the tool's definition
-// states, and templates with a ";", which use path parameters.
+// checkNormal refuses a URI that the server may read as another URI, because the gateway would then
+// check the locks of the wrong resource. The check skips two kinds of URIs: pages, whose URI is in
+// the tool's definition, and templates with a ";", which use path parameters.
 func (s *Session) checkNormal(from source, uri string) error {
 	keepParams := false
 	for _, i := range from.subjects {
@@ -150,8 +151,8 @@ func (s *Session) checkNormal(from source, uri string) error {
 	}
 }
 
-// addAlike adds the items whose URI the server may take for an unlisted URI: another spelling must
-// not open a locked item.
+// addAlike adds the items that the server may read for this unlisted URI, so that another spelling
+// does not open a locked item.
 func (s *Session) addAlike(from *source, uri string) error {
 	alike, all := s.view.Alike(from.server.Config.Name, uri)
 	for _, i := range alike {
@@ -180,30 +181,30 @@ func (s *Session) resourcesOf(server string) tool.Set {
 	if server == "" {
 		return s.sel.Resources
 	}
-	of := make(tool.Set, len(s.sel.Resources))
+	resources := make(tool.Set, len(s.sel.Resources))
 	for i := range s.sel.Resources.All() {
 		if s.view.Server(i).Config.Name == server {
-			of.Add(i)
+			resources.Add(i)
 		}
 	}
-	return of
+	return resources
 }
 
-// readAlone says how to read a URI whose server is ambiguous.
+// readAlone tells an agent how to read a URI that several servers have.
 const readAlone = "Read it at /mcp/x/{server}, where one server alone is asked."
 
-// unlistedSource returns the source of a URI that no server listed. It is the page of a tool, or a
-// link in a result. A link is readable if the operator allows it and the request is about one
-// server.
-func (s *Session) unlistedSource(of, uri string) (source, error) {
+// unlistedSource returns the source of a URI that no server listed. Such a URI is the page of a
+// tool, or a link in a result. A link is readable if the operator allows it and the request is
+// about one server.
+func (s *Session) unlistedSource(name, uri string) (source, error) {
 	var found []source
 	if strings.HasPrefix(uri, appScheme) {
 		for _, server := range s.servers() {
-			if t, ok := s.appTool(server, uri, false); ok && (of == "" || of == server.Config.Name) {
+			if t, ok := s.appTool(server, uri, false); ok && (name == "" || name == server.Config.Name) {
 				found = append(found, source{server: server, listed: tool.ID{Server: server.Config.Name, Name: uri, Kind: tool.Resource}, subjects: []int{t}})
 			}
 		}
-	} else if server := s.unlisted(); server != nil && (of == "" || of == server.Config.Name) {
+	} else if server := s.unlisted(); server != nil && (name == "" || name == server.Config.Name) {
 		// All links count as one item, because agents choose their URIs.
 		found = append(found, source{server: *server, listed: tool.ID{Server: server.Config.Name, Name: "unlisted", Kind: tool.Resource}})
 	}
@@ -230,7 +231,7 @@ func (s *Session) unlisted() *state.Server {
 	return nil
 }
 
-// claimedTwice refuses a URI that more than one server has.
+// claimedTwice returns the refusal of a URI that more than one server has.
 func (s *Session) claimedTwice(uri string, claims []int) *mcp.Error {
 	var names []string
 	for _, i := range claims {
@@ -244,7 +245,7 @@ func (s *Session) claimedTwice(uri string, claims []int) *mcp.Error {
 	}
 }
 
-// unknownURI refuses a URI that nothing visible has.
+// unknownURI returns the refusal of a URI that no visible server has.
 func (s *Session) unknownURI(uri string) *mcp.Error {
 	s.event.Decide(audit.Scope, "")
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown resource: " + quote(uri), Data: uriData(uri)}

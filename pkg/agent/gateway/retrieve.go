@@ -183,7 +183,7 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 			Name: id.String(), Description: text, Status: status, Note: s.note(hit.Doc, status, s.view.Note(hit.Doc, status)),
 		})
 		link := approval.Link(s.g.o.BaseURL, id)
-		if _, again := links[status]; again && link != "" {
+		if _, hasLink := links[status]; hasLink && link != "" {
 			link = s.g.o.BaseURL + "/admin/tools?status=" + string(status)
 		}
 		links[status] = link
@@ -191,18 +191,18 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 	return out, remediations(tool.Tool, links, s.canAsk())
 }
 
-// note returns the operator's note about a denial, or a person's note about another lock.
-func (s *Session) note(i int, status lock.Status, said string) string {
-	return s.g.note(s.view, i, status, said)
+// note returns the operator's note about a denial, or note, a person's note about another lock.
+func (s *Session) note(i int, status lock.Status, note string) string {
+	return s.g.note(s.view, i, status, note)
 }
 
-func (g *Gateway) note(v *state.View, i int, status lock.Status, said string) string {
+func (g *Gateway) note(v *state.View, i int, status lock.Status, note string) string {
 	switch {
 	case status == lock.DisabledByConfig:
 		return v.Verdict(i).Denial.Note()
-	case status == lock.ServerDisabled && said == "":
-		is, _ := v.ServerStopped(v.Server(i))
-		return g.stopNote(is)
+	case status == lock.ServerDisabled && note == "":
+		cause, _ := v.ServerStopped(v.Server(i))
+		return g.stopNote(cause)
 	}
-	return said
+	return note
 }

@@ -15,18 +15,18 @@ import (
 )
 
 // lookEvery is how often a process with running calls reads the stops. Lambda freezes a function
-// between its requests, so only running calls keep it awake.
+// between its requests, so a function reads only while calls run.
 const lookEvery = time.Second
 
-// running holds the calls and streams of this process. While there are some, it reads the stops
-// each second and cancels the stopped ones.
+// running holds the calls and streams of this process. While it is not empty, the gateway reads the
+// stops each second and cancels the calls and streams that a stop includes.
 type running struct {
 	mu   sync.Mutex
 	all  map[*run]bool
 	next *time.Timer // of the next read; nil: nothing runs
 }
 
-// A run is a call of a server, or with "" a stream of an agent.
+// A run is a call of a server. If server is "", it is a stream of an agent.
 type run struct {
 	server, agent string
 	cancel        context.CancelCauseFunc
@@ -43,8 +43,8 @@ func stopOf(ctx context.Context) (stop.Stop, bool) {
 	return c.Stop, ok
 }
 
-// run registers a run until leave is called. The returned context ends with it, or when a stop
-// cancels it.
+// run registers a run until leave is called. The returned context ends when ctx ends, or when a
+// stop cancels the run.
 func (g *Gateway) run(ctx context.Context, server, agent string) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{server, agent, cancel}
@@ -73,14 +73,14 @@ func (g *Gateway) run(ctx context.Context, server, agent string) (_ context.Cont
 func (g *Gateway) look() {
 	ctx, done := context.WithTimeout(context.Background(), approvalTime)
 	defer done()
-	held, err := stop.Read(ctx, g.approvals)
+	stops, err := stop.Read(ctx, g.approvals)
 	if err == nil {
-		g.running.cancel(g.states.Current().Stopped(held))
+		g.running.cancel(g.states.Current().Stopped(stops))
 	}
 	g.running.mu.Lock()
 	defer g.running.mu.Unlock()
 	if g.running.next == nil {
-		return // no run is left
+		return // the last run has ended
 	}
 	if err != nil {
 		g.o.Log.LogAttrs(ctx, slog.LevelWarn, "stops cannot be read", slog.Any("error", err))
@@ -93,12 +93,12 @@ func (rs *running) cancel(all stop.Stops) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for r := range rs.all {
-		is, ok := all.Agent(r.agent)
+		cause, ok := all.Agent(r.agent)
 		if !ok && r.server != "" {
-			is, ok = all.Server(r.server)
+			cause, ok = all.Server(r.server)
 		}
 		if ok {
-			r.cancel(stopError{is})
+			r.cancel(stopError{cause})
 		}
 	}
 }
@@ -124,14 +124,14 @@ func (g *Gateway) While(ctx context.Context, agent identity.Agent) (_ context.Co
 	return g.run(ctx, "", agent.ID)
 }
 
-// whileGoing runs do until the server or the agent is stopped. It records nothing, because a
-// pending call continues after its request.
+// whileGoing calls do, and cancels its context when the server or the agent is stopped. It records
+// nothing in the audit, because a pending call continues after its request.
 func (s *Session) whileGoing(ctx context.Context, t upstream.Target, do func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	ctx, leave := s.g.run(ctx, t.ID, s.caller.Agent.ID)
 	defer leave()
 	raw, err := do(ctx)
-	if is, ok := stopOf(ctx); ok && err != nil {
-		return nil, errors.Join(&inputError{s.g.cancelledText(is, err)}, stopError{is})
+	if cause, ok := stopOf(ctx); ok && err != nil {
+		return nil, errors.Join(&inputError{s.g.cancelledText(cause, err)}, stopError{cause})
 	}
 	return raw, err
 }
@@ -151,10 +151,10 @@ func (s *Session) callServer(ctx context.Context, t upstream.Target, c upstream.
 }
 
 // cancelledText returns the text for the agent whose call was cancelled.
-func (g *Gateway) cancelledText(is stop.Stop, err error) string {
+func (g *Gateway) cancelledText(s stop.Stop, err error) string {
 	effect := "The call was sent and may have taken effect. After the stop is undone, check before calling again."
 	if e, ok := errors.AsType[*outcome.CallError](err); ok && !e.Delivered {
 		effect = "It had not reached the server: nothing took effect."
 	}
-	return "The call was cancelled, because " + is.String() + " was " + g.stopNote(is) + "\n" + effect
+	return "The call was cancelled, because " + s.String() + " was " + g.stopNote(s) + "\n" + effect
 }

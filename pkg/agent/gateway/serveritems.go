@@ -49,16 +49,16 @@ func (s *Session) kindEntry(srv state.Server, kind tool.Kind, offered tool.Set) 
 		}
 		there = true
 		id := s.view.ID(i)
-		status, by := s.itemLock(i)
+		status, cause := s.itemLock(i)
 		if status == lock.None {
 			e.addCallable(id)
 			continue
 		}
-		if !e.addLocked(id, status, s.note(by, status, s.view.Note(by, status))) {
+		if !e.addLocked(id, status, s.note(cause, status, s.view.Note(cause, status))) {
 			continue
 		}
-		link := approval.Link(s.g.o.BaseURL, s.view.ID(by))
-		if _, again := links[status]; again && link != "" {
+		link := approval.Link(s.g.o.BaseURL, s.view.ID(cause))
+		if _, hasLink := links[status]; hasLink && link != "" {
 			link = s.g.o.BaseURL + "/admin/tools?kind=" + kind.String() + "&status=" + string(status)
 		}
 		links[status] = link
@@ -70,7 +70,7 @@ func (s *Session) kindEntry(srv state.Server, kind tool.Kind, offered tool.Set) 
 	return &e
 }
 
-// hasSpace reports whether there is room for another name.
+// hasSpace reports whether there is room for name.
 func (e *kindEntry) hasSpace(name string) bool {
 	if e.shown+len(name) > maxShownBytes {
 		e.Unshown++
@@ -110,8 +110,8 @@ func (e *kindEntry) addLocked(id tool.ID, status lock.Status, note string) bool 
 	return true
 }
 
-// remediations returns an object with the remediation of each status that has a link, in the order
-// of their precedence. It returns nil if there is none.
+// remediations returns an object with the remediation of each status in links, in the order of
+// precedence. It returns nil if links is empty.
 func remediations(kind tool.Kind, links map[lock.Status]string, asks bool) json.RawMessage {
 	if len(links) == 0 {
 		return nil

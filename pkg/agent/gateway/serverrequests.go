@@ -26,10 +26,10 @@ const (
 // exchange sends a permitted request upstream, and passes on the server's questions:
 //
 //	client      server      how
-//	stateless   stateless   the question passes as the result, with its state sealed
+//	stateless   stateless   the result has the question and the sealed state
 //	stateless   handshake   the call waits for the client, or is repeated with the answers
 //	handshake   handshake   the client gets the question on its open request
-//	handshake   stateless   the same, and the server gets the request again
+//	handshake   stateless   as above, and the server gets the request again
 //
 // An error is a call's error for [Session.renderFailure], an [*mcp.Error] or a [*inputError].
 func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
@@ -37,8 +37,9 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 	if state != nil || responses != nil {
 		c.Rest = slices.Clone(c.Rest)
 		c.Rest.Delete(requestState)
-		// A stateless client may answer without a question. The server judges such answers, as it
-		// judges arguments. An invalid state proves that the client claims a question.
+		// A stateless client may send answers without a question. The server checks such answers,
+		// as it checks arguments. If there is a state, even an invalid one, the client claims that
+		// there was a question.
 		if state != nil || !s.caller.Modern || t.Asks == upstream.AsksOff {
 			c.Rest.Delete(inputResponses)
 		}
@@ -67,7 +68,7 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 
 // continueRequest sends a request that comes back with answers and the state that belongs to them.
 func (s *Session) continueRequest(ctx context.Context, t upstream.Target, c upstream.Call, state, responses json.RawMessage) (json.RawMessage, error) {
-	st, message, err := s.openState(ctx, state, bound(t, c))
+	st, message, err := s.openState(ctx, state, callHash(t, c))
 	if err != nil || message != "" {
 		return nil, refusal(message, err)
 	}
@@ -75,7 +76,7 @@ func (s *Session) continueRequest(ctx context.Context, t upstream.Target, c upst
 		return nil, err
 	}
 	switch {
-	case st.Parked != "":
+	case st.CallID != "":
 		return s.resume(ctx, st, answersOf(responses), c)
 	case !st.Replay:
 		c.Rest = withAnswers(c.Rest, responses, st.Upstream)
@@ -86,7 +87,7 @@ func (s *Session) continueRequest(ctx context.Context, t upstream.Target, c upst
 	return s.replay(ctx, t, c, st, answersOf(responses))
 }
 
-// sendOnce sends a request to a server that can ask only with its result.
+// sendOnce sends a request to a server that can ask questions only in its result.
 func (s *Session) sendOnce(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	raw, err := s.callServer(ctx, t, c)
 	if err != nil {
@@ -95,8 +96,8 @@ func (s *Session) sendOnce(ctx context.Context, t upstream.Target, c upstream.Ca
 	return s.sealQuestion(ctx, t, c, raw)
 }
 
-// An inputError ends a request whose server's question cannot be passed on, or whose client sends
-// an answer without a question. Its text is for the agent.
+// An inputError ends a request for one of two reasons: the gateway cannot pass on the server's
+// question, or the client sends an answer without a question. Its text is for the agent.
 type inputError struct{ text string }
 
 func (e *inputError) Error() string { return e.text }
@@ -156,7 +157,7 @@ func (s *Session) sealQuestion(ctx context.Context, t upstream.Target, c upstrea
 	if len(own) > 0 && own[0] != '"' {
 		own = nil // the server gave none
 	}
-	state, message := s.sealState(ctx, inputState{Bound: bound(t, c), Upstream: own})
+	state, message := s.sealState(ctx, inputState{Bound: callHash(t, c), Upstream: own})
 	if message != "" {
 		return nil, &inputError{message}
 	}
@@ -193,8 +194,8 @@ func (s *Session) relay(ctx context.Context, t upstream.Target, c upstream.Call,
 	return nil, &inputError{askTooOften}
 }
 
-// askAll sends all questions of a result to a client, and returns the answers. A message for the
-// agent means that there are none.
+// askAll sends all questions of a result to a client, and returns the answers. If there are no
+// answers, it returns a message for the agent.
 func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests json.RawMessage) (responses json.RawMessage, message string, err error) {
 	questions, _ := rawjson.Split(requests, rawjson.Lenient) // a non-object has no questions
 	if len(questions) > maxRequests {
@@ -231,8 +232,8 @@ func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests js
 	return out.Bytes(), "", nil
 }
 
-// interrupted returns the error of a call whose request ends during a wait for something other than
-// the server.
+// interrupted returns the error of a call whose request ends while the call waits for a client and
+// not for the server.
 func interrupted(ctx context.Context, t upstream.Target, c upstream.Call) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ctx.Err() // nobody reads the answer

@@ -42,7 +42,7 @@ func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
 	a := readArguments(r, "operation", "name", "after")
 	operation := a.oneOf("operation", "list", "get")
 	name := a.text("name", operation == "get", "the name of a server as operation list gives it")
-	if _, given := a.values["operation"]; !given && name != "" {
+	if _, hasOperation := a.values["operation"]; !hasOperation && name != "" {
 		operation = "get" // the menu documents only name
 	}
 	after := a.text("after", false, "next of the page before")
@@ -103,12 +103,12 @@ func (s *Session) servers() []state.Server {
 }
 
 func (s *Session) serverEntry(srv state.Server) serverEntry {
-	is, stopped := s.view.ServerStopped(srv)
+	cause, stopped := s.view.ServerStopped(srv)
 	e := serverEntry{Name: srv.Config.Name, Enabled: srv.Config.Enabled && !stopped, Toolsets: s.sel.ServerToolsets(srv.Config.Name)}
 	out := srv.Outcome
 	switch {
 	case !e.Enabled:
-		e.Status, e.Message = "disabled", s.g.stopNote(is)
+		e.Status, e.Message = "disabled", s.g.stopNote(cause)
 	case out.Status == "":
 		out.Status = outcome.Transient // new since the last sync: the next sync loads it
 		fallthrough

@@ -81,11 +81,11 @@ func selectionError(err error) error {
 	}
 }
 
-// orEmpty returns s, or an empty list that prints as [] instead of nil.
+// orEmpty returns a copy of s that is never nil, so that its JSON is [] and not null.
 func orEmpty[T any](s []T) []T { return append([]T{}, s...) }
 
-// namesSize bounds the names of servers in the instructions, in bytes. Every agent pays for them in
-// every conversation, and a search finds the other servers' tools too.
+// namesSize limits the names of servers in the instructions, in bytes. Every agent pays for the
+// names in every conversation, and a search also finds the tools of the other servers.
 const namesSize = 80
 
 // Instructions returns two lines about the tools of the gateway.
@@ -99,7 +99,8 @@ func (s *Session) Instructions() string {
 		"A missing tool may be locked. Set include_disabled: true to see locked tools and who can unlock them." + s.asksToo()
 }
 
-// serverNames names the servers within a limit, the ones with the most tools first.
+// serverNames returns the names of the servers, up to a limit. The servers with the most tools come
+// first.
 func (s *Session) serverNames() string {
 	type counted struct {
 		name  string
@@ -141,7 +142,7 @@ func (s *Session) serverNames() string {
 	return list
 }
 
-// asksToo ends the instructions where agents may request access.
+// asksToo returns the end of the instructions if agents may request access, or "".
 func (s *Session) asksToo() string {
 	if !s.canAsk() {
 		return ""
@@ -155,7 +156,7 @@ func (s *Session) find(id tool.ID) (int, bool) {
 	return i, ok && s.sel.Tools.Has(i)
 }
 
-// findNamed is find for "server:tool".
+// findNamed is [Session.find] for a name of the form server:tool.
 func (s *Session) findNamed(name string) (int, bool) {
 	id, err := tool.ParseID(name)
 	if err != nil {
@@ -207,7 +208,7 @@ func (s *Session) answerJSON(answer []byte) (json.RawMessage, error) {
 	return result(answer, false, s.meta())
 }
 
-// refuse returns a result that the agent should read and act on.
+// refuse returns an error result with a text that the agent should read and act on.
 func (s *Session) refuse(text string) (json.RawMessage, error) {
 	s.event.Refuse()
 	return result(text, true, s.meta())

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// need names what an agent needs to call items of a tier: the scope as the refusal's challenge
-// names it, or the tier if no scope grants it.
+// need returns the name of the scope that an agent needs to call items of a tier, or the tier if no
+// scope grants it. The refusal's challenge names the same scope.
 func (g *Gateway) need(tier tool.Tier) string {
 	if scope := g.o.Scope(tier); scope != "" {
 		return "the scope " + scope
@@ -22,7 +22,8 @@ func (g *Gateway) need(tier tool.Tier) string {
 	return "the tier " + tier.String()
 }
 
-// lacks returns what the agent still needs to call item i, or "" if it has the tier.
+// lacks returns the scope or tier that the agent needs to call item i, or "" if the agent has the
+// tier.
 func (s *Session) lacks(i int) string {
 	if tier := s.view.Tier(i); !slices.Contains(s.caller.Agent.Tiers, tier) {
 		return s.g.need(tier)
@@ -30,7 +31,7 @@ func (s *Session) lacks(i int) string {
 	return ""
 }
 
-// lacksText tells an agent that no person's decision can help.
+// lacksText returns a text for an agent that no person's decision can help.
 func lacksText(need string) string {
 	return "Approval will not help: this agent lacks " + need + "."
 }
@@ -39,7 +40,8 @@ func lacksText(need string) string {
 const unhelpfulText = " Nothing was requested. Tell your user and continue without it."
 
 // outOfTier refuses an item of a tier that the agent lacks; about names the item. If no scope
-// grants the tier, the refusal names no scope: the client's sign-in would end with an error.
+// grants the tier, the refusal names no scope, because the client's sign-in would end with an
+// error.
 func (s *Session) outOfTier(tier tool.Tier, about string) *mcp.Error {
 	s.event.Decide(audit.Tier, "")
 	e := &mcp.Error{
@@ -52,8 +54,8 @@ func (s *Session) outOfTier(tier tool.Tier, about string) *mcp.Error {
 	return e
 }
 
-// noteLack records in an open request what its agent lacks, so that the person who decides sees it;
-// "": nothing. It writes to the store only on a change.
+// noteLack records need, the missing scope or tier of an agent, in the agent's open request, so
+// that the person who decides sees it. It writes to the store only on a change.
 func (s *Session) noteLack(ctx context.Context, open request.Request, need string) {
 	if open.ID == "" || open.Lacks == need {
 		return
@@ -70,7 +72,7 @@ func (s *Session) noteLack(ctx context.Context, open request.Request, need strin
 	}
 }
 
-// noteLackOf is [Session.noteLack] for the open request about the same as wish, if there is one.
+// noteLackOf is [Session.noteLack] for the open request with the item of wish, if there is one.
 func (s *Session) noteLackOf(ctx context.Context, wish request.Request, now lockState, need string) {
 	if h, err := s.history(ctx, wish, now); err != nil {
 		s.logUnread(ctx, "the requests of an agent cannot be read", err)

@@ -14,13 +14,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// A method describes a method of the protocol. A method that is not in methods does not exist.
+// A method describes a method of the protocol. The gateway refuses a method that is not in methods.
 type method struct {
 	answer  func(h *handler, ctx context.Context, q *request) (json.RawMessage, error) // nil: see listen
-	session bool                                                                       // it needs the caller's view
-	works   bool                                                                       // it may take long and can be cancelled
-	talks   bool                                                                       // a server may send messages and questions meanwhile
-	call    bool                                                                       // it is a line of the audit
+	session bool                                                                       // needs the caller's view
+	works   bool                                                                       // slow, and can be cancelled
+	talks   bool                                                                       // servers may send messages meanwhile
+	call    bool                                                                       // has a line in the audit
 }
 
 var methods = map[string]method{
@@ -102,7 +102,7 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, q *request) *mc
 	head := envelope(q.msg.ID, "result")
 	q.event.ResultBytes = len(result)
 	if q.stream.end(head, result, closing) {
-		q.event.Delivered = !q.stream.broken()
+		q.event.Delivered = !q.stream.isBroken()
 	} else {
 		q.event.Delivered = h.deliver(w, r, q, writeJSON(w, http.StatusOK, head, result, closing))
 	}
@@ -122,8 +122,8 @@ func (h *handler) ping(_ context.Context, q *request) (json.RawMessage, error) {
 }
 
 // capabilities returns the declared capabilities. A process that does not run between requests
-// declares no changes of lists and no log messages. Features that no server of the caller's
-// selection has are not declared.
+// declares no changes of lists and no log messages. capabilities declares a feature only if a
+// server of the caller's selection has it.
 func (h *handler) capabilities(q *request) json.RawMessage {
 	list, offers := json.RawMessage("{}"), q.session.Offers()
 	if h.live != nil {
@@ -201,8 +201,8 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 	} else {
 		raw, err = q.session.CallTool(ctx, q.msg, h.client(q))
 	}
-	if lost := h.unansweredError(q, err); lost != nil && !d.list {
-		raw, err = gateway.Failed("", lost, nil, "")
+	if failure := h.unansweredError(q, err); failure != nil && !d.list {
+		raw, err = gateway.Failed("", failure, nil, "")
 	}
 	if err != nil {
 		return nil, err

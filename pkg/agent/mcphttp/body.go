@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	peekTime = time.Second     // that a refusal waits for the request's id
-	freeBody = 64 << 10        // a body of this size may always be read
+	peekTime = time.Second     // maximum wait of a refusal for the request's id
+	freeBody = 64 << 10        // the gateway may always read a body of this size
 	bodies   = 16 * maxBody    // total size of longer bodies that arrive at the same time
-	busyTime = 2 * time.Second // after which a refused sender may try again
-	freeTime = 5 * time.Second // after which the memory of missing bodies is released
+	busyTime = 2 * time.Second // pause until a refused sender may try again
+	freeTime = 5 * time.Second // pause until the memory of missing bodies is released
 )
 
-// A budget bounds the memory that is reserved for bodies that have not arrived completely. Their
-// senders may be slow; a complete body is soon processed.
+// A budget bounds the memory that is reserved for bodies that have not arrived completely. The
+// senders of such bodies may be slow, but the gateway soon processes a complete body.
 type budget struct {
 	mu   sync.Mutex
 	left int64
@@ -46,8 +46,8 @@ func (b *budget) give(n int64) {
 	b.left += n
 }
 
-// freeLater releases the memory of bodies that never arrived to the system. An idle program would
-// otherwise keep it for minutes.
+// freeLater returns the memory of bodies that never arrived to the system, because an idle program
+// would keep the memory for minutes.
 func (b *budget) freeLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *mcp.Err
 	}
 	var body []byte
 	var err error
-	if known { // allocate once: growing in steps would take three times the memory
+	if known { // allocate once: growth in steps would need three times the memory
 		body = make([]byte, size)
 		_, err = io.ReadFull(r.Body, body)
 	} else {
@@ -103,17 +103,17 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *mcp.Err
 	return body, nil
 }
 
-// closeUnread prepares the refusal of a request whose body stays unread: the connection cannot be
-// reused.
+// closeUnread prepares the refusal of a request whose body the gateway does not read. The client
+// cannot use the connection again.
 func closeUnread(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// peekID returns the id of a request that is refused with its body unread. It returns nil if the id
-// is not near the beginning or does not arrive in time. The sender is untrusted, so peekID reads
-// little and waits little.
+// peekID returns the id of a request that the gateway refuses before it reads the body. It returns
+// nil if the id is not near the beginning of the body or does not arrive in time. The sender is
+// untrusted, so peekID reads little and waits only briefly.
 func peekID(w http.ResponseWriter, r *http.Request) json.RawMessage {
 	if r.Body == nil || r.Header.Get("Expect") != "" { // a client that waits for 100 Continue gets none
 		return nil

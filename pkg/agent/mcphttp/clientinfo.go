@@ -14,7 +14,7 @@ type ClientInfo struct {
 }
 
 // reportClient calls [Options].Seen for a client that got an answer and described itself. A
-// handshake has a description, and so has each request of the stateless protocol.
+// handshake and each request of the stateless protocol contain a description.
 func (h *handler) reportClient(q *request) {
 	if h.opts.Seen == nil || q.session == nil {
 		return

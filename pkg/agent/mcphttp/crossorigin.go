@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 )
 
-// origins are the web origins whose pages may call, in the form that browsers send.
+// origins are the web origins whose pages may call the gateway, in the form that browsers send.
 type origins map[string]bool
 
 func newOrigins(allow []string, baseURL string) (origins, error) {
@@ -58,8 +58,8 @@ func (h *handler) checkOrigin(w http.ResponseWriter, r *http.Request) *mcp.Error
 	return nil
 }
 
-// requestHeaders are the headers that a page may always send. A page may also send headers with one
-// of headerPrefixes if its browser asks first.
+// requestHeaders are the headers that a page may always send. A page may also send a header with
+// one of headerPrefixes if its browser sends a preflight for it.
 var (
 	requestHeaders = []string{
 		"Authorization", "Content-Type", "Accept", "Prefer", "Traceparent", "Last-Event-ID",
@@ -91,8 +91,8 @@ func (h *handler) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// prefixed reports whether name is a valid header name with a prefix of headerPrefixes. An invalid
-// name is not repeated to the browser.
+// prefixed reports whether name is a valid header name with a prefix of headerPrefixes. The answer
+// to the browser never repeats an invalid name.
 func prefixed(name string) bool {
 	for _, c := range []byte(name) {
 		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'

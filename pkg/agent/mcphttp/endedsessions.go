@@ -19,7 +19,7 @@ import (
 // EndedKey is the storage key of [EndedSessions].
 const EndedKey = "sessions/ended.json"
 
-// Limits for the sessions that are remembered as ended.
+// Limits for the records of ended sessions.
 const (
 	maxEnded        = 10_000
 	maxEndedOfAgent = 2_000
@@ -29,13 +29,13 @@ const (
 
 var errFull = errors.New("no room for another ended session")
 
-// EndedSessions remembers which sessions their clients have ended, until the session ids expire. A
-// session id is sealed and needs no store, so without EndedSessions a restarted gateway would
-// accept the id again.
+// EndedSessions stores which sessions their clients have ended, until the session ids expire. A
+// session id is sealed and needs no store. Without EndedSessions, a restarted gateway would
+// therefore accept the id again.
 //
-// It is one document. Several processes may write it: each keeps the others' entries, and reads
-// them when it starts and when it writes. The zero value stores nothing. A nil *EndedSessions means
-// that no session has ended.
+// The store has one document for all processes. Each process keeps the entries of the other
+// processes, and reads them when it starts and when it writes. The zero value stores nothing. A nil
+// *EndedSessions means that no session has ended.
 type EndedSessions struct {
 	store objects.Store
 	log   *slog.Logger
@@ -43,7 +43,7 @@ type EndedSessions struct {
 
 	mu       sync.RWMutex
 	sessions map[string]endedSession // by id
-	before   int64                   // Unix time: after a loss, sessions that expire until then have ended
+	before   int64                   // Unix time; after a loss, earlier expiry counts as ended
 
 	writing sync.Mutex
 	etag    string // of the document
@@ -67,8 +67,8 @@ func NewEndedSessions(store objects.Store, log *slog.Logger) *EndedSessions {
 	return &EndedSessions{store: store, log: log, etag: objects.IfAbsent}
 }
 
-// Read reads the document, on the first call only. If it cannot be read, nobody knows which
-// sessions have ended. Then all earlier sessions count as ended, and their clients begin new ones.
+// Read reads the document, on the first call only. If the read fails, nobody knows which sessions
+// have ended. Then all earlier sessions count as ended, and their clients begin new sessions.
 func (e *EndedSessions) Read(ctx context.Context) {
 	if e == nil || e.store == nil {
 		return
@@ -109,7 +109,7 @@ func (e *EndedSessions) read(ctx context.Context) error {
 	return nil
 }
 
-// lose handles a document that cannot be read.
+// lose handles a failed read of the document.
 func (e *EndedSessions) lose(ctx context.Context, err error) {
 	e.log.LogAttrs(ctx, slog.LevelError, "ended sessions not read; all earlier sessions are refused", slog.Any("error", err))
 	e.mu.Lock()
@@ -128,7 +128,7 @@ func (e *EndedSessions) add(stored map[string]endedSession) {
 	}
 }
 
-// has reports whether the session has ended, and whether that is stored.
+// has reports whether the session has ended, and whether the store has a record of the end.
 func (e *EndedSessions) has(t *sessionID) (ended, stored bool) {
 	if e == nil {
 		return false, false
@@ -136,19 +136,19 @@ func (e *EndedSessions) has(t *sessionID) (ended, stored bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	s, ok := e.sessions[t.id]
-	lost := t.expires.Unix() <= e.before
-	return ok || lost, !ok || s.stored || e.store == nil
+	isLost := t.expires.Unix() <= e.before
+	return ok || isLost, !ok || s.stored || e.store == nil
 }
 
-// end records that a session has ended, and stores that. With [errFull] the session has not ended.
-// With another error it has ended, but a restart forgets that.
+// end records and stores the end of a session. After [errFull] the session has not ended. After
+// another error the session has ended, but a restart loses the record.
 func (e *EndedSessions) end(ctx context.Context, t *sessionID) error {
 	if err := e.note(t); err != nil || e.store == nil {
 		return err
 	}
 	e.writing.Lock()
 	defer e.writing.Unlock()
-	if _, stored := e.has(t); stored { // together with another one that has just ended
+	if _, stored := e.has(t); stored { // another write stored this session too
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endedTime) // the client may be gone

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	stallTime  = 10 * time.Second // that one write waits for its client
+	stallTime  = 10 * time.Second // maximum wait of one write for its client
 	writeChunk = 64 << 10         // bytes of one write
 )
 
-// An eventWriter writes server-sent events. A client that does not read for stallTime counts as
-// gone.
+// An eventWriter writes server-sent events. A client that reads nothing for stallTime counts as
+// disconnected.
 type eventWriter struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
@@ -27,7 +27,7 @@ func (e *eventWriter) begin() {
 	e.rc = http.NewResponseController(e.w)
 	h := e.w.Header()
 	h.Set("Content-Type", eventStream)
-	h.Set("X-Accel-Buffering", "no") // tells nginx to pass each event on at once
+	h.Set("X-Accel-Buffering", "no") // tells nginx to pass on each event immediately
 	e.w.WriteHeader(http.StatusOK)
 }
 
@@ -58,7 +58,7 @@ func lineBreak(b []byte) int {
 // comment writes a comment, which clients skip.
 func (e *eventWriter) comment() { e.write([]byte(": still working\n\n")) }
 
-// idle returns the time since the last write; it is the maximum duration if there was none.
+// idle returns the time since the last write, or the maximum duration if there was no write.
 func (e *eventWriter) idle() time.Duration {
 	if e.dirty {
 		return 0
@@ -90,7 +90,7 @@ func (e *eventWriter) flush() {
 		return
 	}
 	e.extend()
-	if err := e.rc.Flush(); !errors.Is(err, errors.ErrUnsupported) { // then the end sends all
+	if err := e.rc.Flush(); !errors.Is(err, errors.ErrUnsupported) { // else the end sends all
 		e.err = err
 	}
 	e.dirty, e.wrote = false, time.Now()

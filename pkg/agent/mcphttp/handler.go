@@ -31,7 +31,7 @@ type handler struct {
 	proxied    bool            // clients use a host name that is not loopback
 }
 
-// A request is one HTTP request with the facts about it.
+// A request is one HTTP request with its facts.
 type request struct {
 	path     string // after /mcp
 	msg      mcp.Request
@@ -48,7 +48,7 @@ type request struct {
 	cancel    context.CancelFunc // ends the work
 	abandoned atomic.Bool        // its client has cancelled the request
 	stream    *stream            // nil: the answer is one JSON object
-	begun     bool               // part of the answer was written, outside of stream
+	begun     bool               // part of the answer was written without stream
 
 	bodyBytes int // of the request
 }
@@ -93,7 +93,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		code = status(err, q.modern)
 		if q.begun || q.stream.end(errorParts(q.msg.ID, err)...) {
-			q.event.Delivered = !q.stream.broken()
+			q.event.Delivered = !q.stream.isBroken()
 			h.record(r, q, err, http.StatusOK)
 			return
 		}
@@ -138,7 +138,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (ref
 	default:
 		return h.notAllowed(w)
 	}
-	agent, denied := h.auth.Authenticate(r) // before the body, which costs memory and time
+	agent, denied := h.auth.Authenticate(r) // first: the body costs memory and time
 	if denied != nil {
 		capacity.Leave(r.Context())
 		q.msg.ID = peekID(w, r)

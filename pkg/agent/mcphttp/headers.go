@@ -12,12 +12,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// offered are the offered protocol versions, newest first. 2024-11-05 is not supported: it has
-// another HTTP transport.
+// offered are the offered protocol versions, newest first. The gateway does not support 2024-11-05,
+// because that version has another HTTP transport.
 var offered = []string{mcp.VersionModern, mcp.VersionLegacy, mcp.Version20250618}
 
-// silentVersion is the version of a request that names none. The gateway supports it for such
-// clients, but does not offer it: it has batches, which are refused.
+// silentVersion is the version of a request that names no version. The gateway supports it for such
+// clients, but does not offer it, because the version has batches, which the gateway refuses.
 const silentVersion = mcp.Version20250326
 
 // checkMedia checks that the request is JSON and accepts JSON. A browser sends other content types
@@ -25,7 +25,7 @@ const silentVersion = mcp.Version20250326
 func checkMedia(h http.Header) *mcp.Error {
 	media := strings.Join(h.Values("Content-Type"), ", ")
 	var err error
-	if media != "application/json" { // most clients send this, which needs no parser
+	if media != "application/json" { // most clients send exactly this text, which needs no parser
 		media, _, err = mime.ParseMediaType(media)
 	}
 	if err != nil || media != "application/json" {
@@ -48,15 +48,15 @@ func accepts(h http.Header, media string) bool {
 		return true
 	}
 	group, _, _ := strings.Cut(media, "/")
-	narrowest, taken := -1, false
+	narrowest, isAccepted := -1, false
 	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		name, parameters, _ := strings.Cut(part, ";")
 		width := slices.Index([]string{"*/*", group + "/*", media}, strings.ToLower(strings.TrimSpace(name)))
-		if width > narrowest || width >= 0 && width == narrowest && !taken {
-			narrowest, taken = width, !refuses(parameters)
+		if width > narrowest || width >= 0 && width == narrowest && !isAccepted {
+			narrowest, isAccepted = width, !refuses(parameters)
 		}
 	}
-	return taken
+	return isAccepted
 }
 
 // refuses reports whether the parameters of a range in Accept have the weight 0.
@@ -70,8 +70,8 @@ func refuses(parameters string) bool {
 	return false
 }
 
-// version returns the protocol version of the request. It returns "" if the request names none,
-// because the client has not negotiated yet, or names the default version.
+// version returns the protocol version of the request. It returns "" if the request names the
+// default version, or names no version because the client has not negotiated yet.
 func version(h http.Header) (string, *mcp.Error) {
 	v, err := single(h, mcp.HeaderVersion)
 	if err != nil || v == "" || v == silentVersion {
@@ -92,8 +92,8 @@ func version(h http.Header) (string, *mcp.Error) {
 	return v, nil
 }
 
-// single returns the only value of a header that a check depends on. With two different lines, one
-// reader could check the first and another could use the second.
+// single returns the only value of a header that a check depends on. It refuses two different
+// lines, because one program could check the first line and another program could use the second.
 func single(h http.Header, name string) (string, *mcp.Error) {
 	values := h.Values(name)
 	for _, v := range values {

@@ -15,7 +15,7 @@ import (
 // Items are the other features of a [Session]: prompts, resources and completion of their
 // arguments.
 type Items interface {
-	// Offers returns which of them exist.
+	// Offers returns the features that exist.
 	Offers() gateway.Offers
 
 	// ListItems returns one page, as the result object of the method: prompts/list, resources/list
@@ -50,8 +50,8 @@ func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, err
 		d.item = tool.Resource
 	}
 	raw, err := q.session.GetItem(ctx, q.msg, h.client(q))
-	if lost := h.unansweredError(q, err); lost != nil {
-		return nil, gateway.FailedItem("", d.item, lost)
+	if failure := h.unansweredError(q, err); failure != nil {
+		return nil, gateway.FailedItem("", d.item, failure)
 	}
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, err
 	return raw, nil
 }
 
-// unusable returns the result for an answer that cannot be passed on, or an error if the method is
-// not a tool's. The text is about a tool.
+// unusable returns the result instead of an answer that the gateway cannot pass on, or an error if
+// the method is not a tool's. text is about a tool.
 func (d decorator) unusable(text string) (json.RawMessage, error) {
 	if d.item == tool.Tool {
 		return d.decorate(toolError(text))

@@ -2,15 +2,15 @@
 // protocol. It answers a POST with one JSON object, or with a stream of events if there are
 // messages before the result.
 //
-// In the stateless protocol, every request describes itself. The handshake protocol opens with
-// initialize, and the client gets a session id. The sealed id contains the whole state of the
-// session, so that each process with the key can read it. A client's bytes reach the [Backend]
-// unchanged, and the Backend's bytes reach the client unchanged. A gateway that decodes JSON would
-// round large integers and drop unknown fields.
+// In the stateless protocol, every request describes itself. In the handshake protocol, the client
+// sends initialize first and gets a session id. The sealed id contains the whole state of the
+// session, so that each process with the key can read the state. A client's bytes reach the
+// [Backend] unchanged, and the Backend's bytes reach the client unchanged. A gateway that decodes
+// JSON would round large integers and drop unknown fields.
 //
 // A process that answers all requests ([Options].Alone) has additional features. It can cancel a
 // call that another request names, keep a log level, and hold streams open that report changes. It
-// can also ask a client, whose next request brings the answer.
+// can also ask a client a question, and the client's next request has the answer.
 package mcphttp
 
 import (
@@ -42,8 +42,8 @@ type Backend interface {
 	// other error goes to the log, and the client reads "internal error".
 	Open(ctx context.Context, c gateway.Caller) (Session, error)
 
-	// Stopped refuses an agent that is stopped, with an error like Open's, or returns nil. It is
-	// called before every method except the handshake and ping.
+	// Stopped refuses an agent that is stopped, with an error like Open's, or returns nil. The
+	// handler calls it before every method except the handshake and ping.
 	Stopped(ctx context.Context, agent identity.Agent) error
 
 	// While returns a context that ends with ctx, when leave is called, or when the agent is
@@ -85,13 +85,13 @@ type Options struct {
 	// header. "": challenges name no metadata.
 	BaseURL string
 
-	// AllowOrigins are the web origins, such as https://app.example.com, whose
-	// pages may call; "*" allows each. BaseURL's own origin is always allowed.
-	// A request without an Origin header is not from a page and is served.
+	// AllowOrigins are the web origins, such as https://app.example.com, whose pages may call; "*"
+	// allows every origin. BaseURL's own origin is always allowed. A request without an Origin
+	// header is not from a page and is served.
 	AllowOrigins []string
 
-	// Resource is published at /.well-known/oauth-protected-resource and named in challenges. nil:
-	// neither.
+	// The handler publishes Resource at /.well-known/oauth-protected-resource and names it in
+	// challenges. nil: neither.
 	Resource *Resource
 
 	MaxBody     int64         // bytes of a request's body; 0: 4 MiB
@@ -115,7 +115,7 @@ type Options struct {
 	Seen func(ClientInfo, Session)
 
 	// Audit gets one line for each authenticated request for a tool, a prompt, a resource or a
-	// completion, allowed or not. nil: no audit. Audit itself logs lines that it could not keep.
+	// completion, allowed or not. nil: no audit. Audit itself logs the loss of a line.
 	Audit audit.Sink
 
 	// AuditLog adds the audit line to the log line of the call, as the member "audit". It is for

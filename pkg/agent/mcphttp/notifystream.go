@@ -18,23 +18,23 @@ import (
 
 // Limits and intervals of open streams.
 const (
-	maxStreamsOfCaller  = 64 // an agent, or one user of it
+	maxStreamsOfCaller  = 64 // of an agent, or of one user of it
 	maxStreamsInAll     = 256
 	maxStreamsOfSession = 4
 
 	lookEvery    = 2 * time.Second  // check whether a list has changed
 	confirmEvery = 30 * time.Second // check that the credential is still valid
-	fullTime     = 5 * time.Second  // after which a refused stream may try again
+	fullTime     = 5 * time.Second  // pause until a refused stream may try again
 )
 
-// A notifyStream is a stream that stays open until its client goes away, and reports changes.
+// A notifyStream is a stream that reports changes until its client disconnects.
 type notifyStream struct {
 	out          eventWriter
-	subscription json.RawMessage // the id of the request for it; nil: it belongs to a session
+	subscription json.RawMessage // the id of the request that opened it; nil: a session's stream
 	changes      []change        // the changes to report
 	lists        gateway.Lists   // the lists of the last report
 	asked        []string        // resources in the request of a subscription
-	watched      resourceHashes  // of these, the resources to report
+	watched      resourceHashes  // the readable resources, whose changes to report
 
 	owner session.Owner
 	once  sync.Once
@@ -69,7 +69,7 @@ var changes = []change{
 	{"resourcesListChanged", mcp.NotificationResourcesChanged, func(l gateway.Lists) string { return l.Resources }},
 }
 
-// offeredOf returns the changes that a session declares to its caller.
+// offeredOf returns the changes of all that a session declares to its caller.
 func offeredOf(all []change, offers gateway.Offers) []change {
 	return slices.DeleteFunc(slices.Clone(all), func(c change) bool {
 		return c.method == mcp.NotificationPromptsChanged && !offers.Prompts || c.method == mcp.NotificationResourcesChanged && !offers.Resources
@@ -82,9 +82,9 @@ type notifyStreams struct {
 	streams []*notifyStream // open streams, the oldest first
 }
 
-// take reserves a place for a stream of the owner; give releases it. If all places are used, a
-// stream ends by [capacity.Yield], and take waits until its place is free. It reports whether there
-// is a place.
+// take reserves a place for a stream of the owner, and give releases it. If no place is free,
+// [capacity.Yield] selects a stream to end, and take waits for its place. take reports whether it
+// has a place.
 func (h *notifyStreams) take(ctx context.Context, owner session.Owner, s *notifyStream) bool {
 	s.owner, s.ended, s.gone = owner, make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithTimeout(ctx, fullTime)
@@ -103,7 +103,7 @@ func (h *notifyStreams) take(ctx context.Context, owner session.Owner, s *notify
 	}
 }
 
-// try is take without waiting. It returns the stream that has to end first, if there is one.
+// try is take without a wait. If a stream has to end first, try returns that stream.
 func (h *notifyStreams) try(s *notifyStream) (other *notifyStream, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +136,7 @@ func (h *notifyStreams) give(s *notifyStream) {
 	close(s.gone)
 }
 
-// owner returns the sender and its client session.
+// owner returns the sender of the request and its client session.
 func (q *request) owner() session.Owner {
 	o := q.agent.Owner()
 	if q.token != nil {
@@ -195,7 +195,7 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 		}
 		s.out.flush()
 		select {
-		case <-ctx.Done(): // the client is gone, or the agent stopped
+		case <-ctx.Done(): // the client has disconnected, or the agent is stopped
 			return
 		case <-h.opts.Ending:
 			return
@@ -277,13 +277,13 @@ func (h *handler) subscriptionResult(subscription json.RawMessage) json.RawMessa
 }
 
 // listen answers a subscription. A process that does not run between requests cannot report
-// changes, and ends it normally at once.
+// changes, so it ends the subscription normally and immediately.
 func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
-	wanted := q.msg.Rest.Get("notifications")
+	filter := q.msg.Rest.Get("notifications")
 	switch {
-	case !subscriptions.fits(wanted):
+	case !subscriptions.fits(filter):
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params"}
-	case !isPresent(wanted):
+	case !isPresent(filter):
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params: missing required 'notifications' field"}
 	}
 	s := &notifyStream{subscription: q.msg.ID, out: eventWriter{w: w}}
@@ -296,11 +296,11 @@ func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mc
 		return nil
 	}
 	for _, c := range changes {
-		if string(rawjson.Get(wanted, c.filter)) == "true" {
+		if string(rawjson.Get(filter, c.filter)) == "true" {
 			s.changes = append(s.changes, c)
 		}
 	}
-	list, _ := rawjson.Elements(rawjson.Get(wanted, "resourceSubscriptions")) // checked before
+	list, _ := rawjson.Elements(rawjson.Get(filter, "resourceSubscriptions")) // checked before
 	for _, uri := range list[:min(len(list), maxWatched)] {
 		s.asked = append(s.asked, rawjson.Text(uri))
 	}
@@ -321,7 +321,7 @@ func (h *handler) serveSession(w http.ResponseWriter, r *http.Request, q *reques
 	switch {
 	case err != nil:
 		return err
-	case q.token == nil || headers.version >= mcp.VersionModern: // that version has neither
+	case q.token == nil || headers.version >= mcp.VersionModern: // stateless: no such method
 		return h.notAllowed(w)
 	case r.Method == http.MethodDelete:
 		if err := h.end(r.Context(), q.token); err != nil {
@@ -353,28 +353,28 @@ func (h *handler) allowed() string {
 }
 
 // hold registers a stream of a session, and returns a function that unregisters it. If a session
-// has more than maxStreamsOfSession, the oldest streams end: their connections may be dead, because
-// their client has connected again.
+// has more than maxStreamsOfSession, the oldest streams end, because their connections may be dead
+// and their client may have connected again.
 func (l *liveSessions) hold(t *sessionID, s *notifyStream) (leave func()) {
 	if t == nil {
 		return func() {}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.get(t)
-	known.streams = append(known.streams, s)
-	for _, old := range known.streams[:max(0, len(known.streams)-maxStreamsOfSession)] {
+	live := l.get(t)
+	live.streams = append(live.streams, s)
+	for _, old := range live.streams[:max(0, len(live.streams)-maxStreamsOfSession)] {
 		old.end()
 	}
-	if ended, _ := l.ended.has(t); ended { // it ended after its id was read
+	if ended, _ := l.ended.has(t); ended { // the session ended after the read of its id
 		s.end()
 	}
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for i, other := range known.streams {
+		for i, other := range live.streams {
 			if other == s {
-				known.streams = append(known.streams[:i:i], known.streams[i+1:]...)
+				live.streams = append(live.streams[:i:i], live.streams[i+1:]...)
 				break
 			}
 		}
@@ -382,14 +382,14 @@ func (l *liveSessions) hold(t *sessionID, s *notifyStream) (leave func()) {
 	}
 }
 
-// tells reports whether a stream reports its session's changes: only one stream reports each
-// change.
+// tells reports whether s is the stream that reports its session's changes. Only one stream of a
+// session reports each change.
 func (l *liveSessions) tells(t *sessionID, s *notifyStream) bool {
 	if t == nil {
 		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.get(t).streams
-	return known[len(known)-1] == s
+	streams := l.get(t).streams
+	return streams[len(streams)-1] == s
 }

@@ -18,8 +18,8 @@ const (
 	maxWaiting  = 1 << 20  // bytes of notifications that wait for the client to read
 	maxQuestion = 1 << 20  // bytes of a request to the client
 
-	progressBurst, progressRate = 32, 20   // events in a burst, and a second; the next event replaces others
-	logBurst, logRate           = 200, 100 // log messages; others are dropped
+	progressBurst, progressRate = 32, 20   // events; a newer event replaces a surplus one
+	logBurst, logRate           = 200, 100 // log messages; a surplus message is dropped
 )
 
 // A queue holds the messages for a client, in order. It keeps only the newest progress.
@@ -51,7 +51,7 @@ func (q *queue) add(method string, params rawjson.Object) bool {
 	case mcp.NotificationElicited:
 		return q.hasRoom(params) && q.put(notification(method, params))
 	}
-	return false // it belongs to no single request
+	return false // the notification belongs to no single request
 }
 
 // addProgress adds progress if it exceeds the last progress, as the protocol requires.
@@ -116,8 +116,8 @@ func (q *queue) put(message []byte) bool {
 	return true
 }
 
-// next removes and returns the next message; nil: none within wait. For the last event, no message
-// waits, and the client gets the number of dropped messages.
+// next removes and returns the next message, or nil if no message comes within wait. Before the
+// last event, messages do not wait, and the client gets the number of dropped messages.
 func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Duration) {
 	wait = math.MaxInt64
 	for i, e := range q.events {
@@ -140,11 +140,11 @@ func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Durati
 	return message, wait
 }
 
-// A bucket bounds a rate: burst events at once, and rate a second.
+// A bucket limits a rate to burst events together, and then rate events per second.
 type bucket struct {
 	left        float64
 	burst, rate float64
-	at          time.Time // when left was valid
+	at          time.Time // time of the value of left
 	used        bool      // it was filled once
 }
 

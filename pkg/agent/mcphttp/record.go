@@ -25,9 +25,9 @@ func (h *handler) isAudited(q *request) bool {
 	return (h.opts.Audit != nil || h.opts.AuditLog) && q.agent.Way != "" && methods[q.msg.Method].call
 }
 
-// deliver sends the written answer, so that no line of the log or the audit delays it. It reports
-// whether the whole answer went to a connected client. The client of a function gets the answer
-// when the function ends, so a function checks this only for calls.
+// deliver sends the written answer before the log and audit lines, so that these do not delay it.
+// It reports whether the whole answer went to a connected client. The client of a function gets the
+// answer when the function ends, so in a function deliver checks this only for calls.
 func (h *handler) deliver(w http.ResponseWriter, r *http.Request, q *request, err error) bool {
 	if err != nil || r.Context().Err() != nil || h.live == nil && !h.isAudited(q) {
 		return false
@@ -47,7 +47,7 @@ func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) 
 		level = max(level, slog.LevelInfo) // no filter drops this level
 	}
 	counted := h.opts.Metrics.Request(&q.event.Counts, took, failed)
-	if level < slog.LevelInfo && counted != nil { // the platform may drop it, and must not with a count
+	if level < slog.LevelInfo && counted != nil { // the platform must keep a line with a count
 		h.opts.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
 		counted = nil
 	}
@@ -86,7 +86,7 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 	case max(code, err.Status) >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools:
 		return slog.LevelError, true, attrs
 	case q.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
-		return slog.LevelDebug, false, attrs // a scanner of paths and methods, not an MCP client
+		return slog.LevelDebug, false, attrs // a scanner of paths and methods
 	}
 	return slog.LevelInfo, false, attrs
 }
@@ -94,12 +94,12 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 // clientGone reports whether a request failed because its client went away, either during the work
 // or before the whole request had arrived.
 func (q *request) clientGone(ctx context.Context, err *mcp.Error) bool {
-	return (errors.Is(ctx.Err(), context.Canceled) || q.stream.broken()) && errors.Is(err.Err, context.Canceled) ||
+	return (errors.Is(ctx.Err(), context.Canceled) || q.stream.isBroken()) && errors.Is(err.Err, context.Canceled) ||
 		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
 }
 
 // described returns the attributes of every request's line. For an audited request, the audit's
-// members contain the rest.
+// members contain the other facts.
 func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration, isAudited bool) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("method", clip(q.msg.Method)),
@@ -146,8 +146,8 @@ func (h *handler) audit(r *http.Request, q *request, failed bool, took time.Dura
 	return l.Attrs()
 }
 
-// keep completes the event of a call from the request, and writes its line, even if the request
-// failed.
+// keep completes the event of a call from the request, and writes the audit line, even if the
+// request failed.
 func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed bool) audit.Line {
 	if failed {
 		e.Refuse()

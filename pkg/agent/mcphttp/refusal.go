@@ -20,7 +20,7 @@ func refuse(status int, msg string) *mcp.Error {
 	return &mcp.Error{Code: status, Message: msg, Status: status}
 }
 
-// tooBusy refuses a request because there is no room now.
+// tooBusy returns the refusal of a request for which there is no room now.
 func tooBusy() *mcp.Error {
 	e := refuse(http.StatusServiceUnavailable, "the gateway has too many requests in flight, and did nothing with this one: send it again")
 	e.RetryAfter, e.Err = time.Second, errBusy
@@ -46,7 +46,7 @@ func badRequest(code int, msg string) *mcp.Error {
 	return &mcp.Error{Code: code, Message: msg, Status: http.StatusBadRequest}
 }
 
-// internal hides a cause from the caller.
+// internal returns an error that hides its cause from the caller.
 func internal(err error) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInternal, Message: "internal error", Err: err}
 }
@@ -174,7 +174,8 @@ func (h *handler) challenge(w http.ResponseWriter, path string, err error) *mcp.
 	return e
 }
 
-// setChallenge tells an OAuth client which token it lacks and where to get it.
+// setChallenge sets the header that tells an OAuth client which token it needs and where to get the
+// token.
 func (h *handler) setChallenge(w http.ResponseWriter, path string, refused *identity.Error) {
 	prefix, metadata := "", ""
 	if h.opts.Resource != nil {

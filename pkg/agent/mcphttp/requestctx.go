@@ -21,7 +21,7 @@ func (h *handler) work(w http.ResponseWriter, r *http.Request, q *request) conte
 	}
 	talks := h.opts.Stream && methods[q.msg.Method].talks && accepts(r.Header, eventStream)
 	ctx, q.cancel = context.WithDeadline(ctx, q.deadline)
-	if !q.modern && h.opts.Ending != nil { // but the end of the program is
+	if !q.modern && h.opts.Ending != nil { // the end of the program is a cancellation
 		end := q.cancel
 		leave := context.AfterFunc(r.Context(), func() {
 			if h.stopping() {
@@ -51,7 +51,7 @@ func (h *handler) stopping() bool {
 }
 
 // unansweredError returns the error of a request that ended before its server answered, or nil if
-// err says something else. The progress of the server is unknown.
+// err has another cause. Nobody knows how far the server came.
 func (h *handler) unansweredError(q *request, err error) *outcome.CallError {
 	if _, refused := errors.AsType[*mcp.Error](err); err == nil || refused {
 		return nil
@@ -75,7 +75,7 @@ func (h *handler) rest(q *request) {
 	q.cancel()
 }
 
-// wants returns a queue for the messages that the client wants during its request.
+// wants returns a queue that accepts the messages that the client wants during its request.
 func (h *handler) wants(q *request) (out queue) {
 	token := q.msg.Meta.Get(mcp.MetaProgressToken)
 	if isPresent(token) && len(token) <= mcp.MaxID && token[0] != '{' && token[0] != '[' {
@@ -84,7 +84,7 @@ func (h *handler) wants(q *request) (out queue) {
 	switch {
 	case q.modern:
 		out.level = mcp.ParseLogLevel(rawjson.Text(q.msg.Meta.Get(mcp.MetaLogLevel)))
-	case h.keepsSessions(): // otherwise log messages are not declared
+	case h.keepsSessions(): // without kept sessions, the gateway declares no log messages
 		out.level = h.live.level(q.token)
 	}
 	return out

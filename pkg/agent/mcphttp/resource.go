@@ -32,9 +32,9 @@ type resourceMetadata struct {
 // metadata is public: pages of every site may read it.
 func (h *handler) serveMetadata(w http.ResponseWriter, r *http.Request, path string) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
-	_, known := endpoint(path)
+	_, exists := endpoint(path)
 	switch {
-	case h.opts.Resource == nil || h.opts.BaseURL == "" || path != "" && !known:
+	case h.opts.Resource == nil || h.opts.BaseURL == "" || path != "" && !exists:
 		_ = writeError(w, nil, refuse(http.StatusNotFound, "not found"), http.StatusNotFound)
 		return
 	case r.Method == http.MethodOptions:

@@ -18,19 +18,20 @@ import (
 const (
 	maxWatched  = 32               // resources of one session or subscription
 	readEvery   = 30 * time.Second // the interval between reads
-	readTime    = 20 * time.Second // for all reads together
+	readTime    = 20 * time.Second // time limit of all reads together
 	readsAtOnce = 4
 )
 
-// resourceHashes are resources by URI, with a hash of their contents at the last read. A server
-// reports changes on its own stream, which the gateway does not hold open for one of many agents.
-// Instead the gateway reads the resources at intervals, with the same locks as any other read.
+// resourceHashes holds a hash of the contents at the last read, by the URI of the resource. A
+// server reports changes on its own stream, and the gateway does not hold such a stream open for
+// one of many agents. Instead it reads the resources at intervals, with the same locks as any other
+// read.
 type resourceHashes map[string]contents
 
 type contents [sha256.Size]byte
 
-// subscribe begins or ends a session's subscription to a resource. A resource that cannot be read
-// is refused as its read is.
+// subscribe begins or ends a session's subscription to a resource. If the resource cannot be read,
+// subscribe returns the refusal of the read.
 func (h *handler) subscribe(ctx context.Context, q *request) (json.RawMessage, error) {
 	uri := rawjson.Text(q.msg.Rest.Get("uri"))
 	switch {
@@ -52,7 +53,8 @@ func (h *handler) subscribe(ctx context.Context, q *request) (json.RawMessage, e
 	return json.RawMessage("{}"), nil
 }
 
-// needsSession refuses a client without a session, because the state belongs to one.
+// needsSession returns the refusal of a client without a session. what names the state, which
+// belongs to a session.
 func needsSession(what string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidRequest, Message: what + " is kept in the session that initialize begins: send its id in the header " + mcp.HeaderSession}
 }
@@ -67,7 +69,7 @@ func readContents(ctx context.Context, s Session, uri string) (contents, error) 
 }
 
 // readAll reads resources, a few at once, and returns the readable ones. The first read of each
-// counts as a call.
+// resource counts as a call.
 func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris []string, first bool) resourceHashes {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -102,7 +104,7 @@ func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris
 	return out
 }
 
-// changed stores the new contents of resources, and returns the URIs of the changed ones.
+// changed stores the new contents of resources, and returns the URIs of the changed resources.
 func (w resourceHashes) changed(now resourceHashes) (uris []string) {
 	for _, uri := range slices.Sorted(maps.Keys(now)) {
 		if before, ok := w[uri]; ok && before != now[uri] {
@@ -169,7 +171,7 @@ func (h *handler) update(q *request, s *notifyStream, now resourceHashes) {
 }
 
 // changed stores the new contents of a session's resources, and returns the URIs of the changed
-// ones.
+// resources.
 func (l *liveSessions) changed(t *sessionID, now resourceHashes) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

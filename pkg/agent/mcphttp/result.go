@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxQuoted bounds an answer as a JSON string, which is the form in a Lambda function's result: 6
-// MiB in total, minus the headers. Quotes and backslashes double in a string, so an answer within
-// its own limit may still exceed this one.
+// maxQuoted limits an answer as a JSON string, which is its form in a Lambda function's result. The
+// limit of Lambda is 6 MiB, and includes the headers. Quotes and backslashes double in a string, so
+// an answer within its own limit may still exceed maxQuoted.
 const maxQuoted = 6<<20 - 16<<10
 
 // The values of resultType.
@@ -41,9 +41,9 @@ func (h *handler) decorator(q *request, list bool) decorator {
 }
 
 // decorate adds the members that the protocol requires, and removes members that no client can
-// read. A result's type and server info belong to one connection. An upstream's values are
-// therefore replaced, or removed if the client's protocol has no such member. All other values keep
-// their bytes.
+// read. A result's type and server info belong to one connection. decorate therefore replaces an
+// upstream's values, or removes them if the client's protocol has no such member. All other values
+// keep their bytes.
 func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 	o, err := rawjson.Split(result, rawjson.Lenient)
 	if err != nil {
@@ -86,9 +86,9 @@ func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 func (d decorator) sign(o *rawjson.Object) (bool, error) {
 	var meta rawjson.Object
 	var err error
-	given := o.Get("_meta")
-	if given != nil {
-		meta, err = rawjson.Split(given, rawjson.Lenient)
+	own := o.Get("_meta")
+	if own != nil {
+		meta, err = rawjson.Split(own, rawjson.Lenient)
 	}
 	if !d.modern {
 		changed := o.Delete("resultType")
@@ -101,7 +101,7 @@ func (d decorator) sign(o *rawjson.Object) (bool, error) {
 		return true, nil
 	}
 	changed := (d.list || string(o.Get("resultType")) != resultAsks) && o.Set("resultType", []byte(resultComplete))
-	if err != nil && string(given) != "null" {
+	if err != nil && string(own) != "null" {
 		return false, fmt.Errorf("_meta of a result: %w", err)
 	}
 	if meta.Set(mcp.MetaServerInfo, d.serverInfo) {
@@ -111,7 +111,8 @@ func (d decorator) sign(o *rawjson.Object) (bool, error) {
 }
 
 // moveStructured removes structuredContent, because a client that validates it with the output
-// schema would throw an error. If a result has nothing else, the model gets it as text.
+// schema would report an error. If a result has no other content, the model gets structuredContent
+// as text.
 func moveStructured(o *rawjson.Object) bool {
 	structured := o.Get("structuredContent")
 	if structured == nil {
@@ -136,7 +137,8 @@ func textContent(text string) []byte {
 var errTooLong = errors.New("answer is over the limit")
 
 // exceeded returns the limit, in bytes, that an answer with this result would exceed, or 0. The
-// limit is limit itself or, for an answer inside a JSON string, the limit of the string.
+// exceeded limit is the argument limit, or the limit of a JSON string if the answer is inside such
+// a string.
 func exceeded(result json.RawMessage, limit int, quoted bool) int {
 	const around = mcp.MaxID + 64 // the envelope
 	if len(result)+around > limit {

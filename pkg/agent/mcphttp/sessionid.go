@@ -20,8 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
-// A sessionID is the content of a handshake client's session id. It is sealed, and so needs no
-// store.
+// A sessionID is the content of a handshake client's session id. The id is sealed, so the content
+// needs no store.
 type sessionID struct {
 	id           string // random id of the session
 	version      string // the negotiated version
@@ -32,7 +32,7 @@ type sessionID struct {
 
 const (
 	sessionTime = 24 * time.Hour // life time of a session id
-	maxSession  = 512            // maximum length of one, in characters
+	maxSession  = 512            // maximum length of a session id, in characters
 	keyTime     = 5 * time.Second
 
 	idSize        = 16 // random bytes
@@ -46,10 +46,10 @@ const (
 // begins a new session.
 const codeNoSession = -32001
 
-// owner returns a hash of a session's owner. Without a user it equals the hash of versions that had
-// no users, so that their sessions continue. The two forms never collide. The old one begins with a
-// letter of the authentication method. The list of [session.Hash] begins with a length, which is
-// less than any letter.
+// owner returns a hash of a session's owner. Without a user, the hash equals the hash of older
+// versions, which had no users, so that their sessions continue. The two inputs of the hash never
+// collide. The old input begins with a letter of the authentication method. The list of
+// [session.Hash] begins with a length, which is less than any letter.
 func owner(a identity.Agent) (out [ownerSize]byte) {
 	o := a.Owner()
 	sum := sha256.Sum256([]byte(o.Way + "\x00" + o.Agent))
@@ -92,7 +92,7 @@ func parseSessionID(b []byte) (t sessionID, ok bool) {
 	return t, true
 }
 
-// begin gives a session id to the client that initializes. Without a key the client gets none, and
+// begin gives a session id to the client that initializes. Without a key the client gets no id and
 // has no session.
 func (h *handler) begin(ctx context.Context, header http.Header, t sessionID) {
 	if h.opts.Seal == nil {

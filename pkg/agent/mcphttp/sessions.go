@@ -20,9 +20,9 @@ const (
 
 var errTooManyQuestions = errors.New("too many questions to this client are open")
 
-// liveSessions is one process's state of its clients' sessions, if the process answers all of their
-// requests: open requests, questions to the client, and its log level. A function has a nil
-// *liveSessions, because its next instance would not have the state.
+// liveSessions is the state of clients' sessions in a process that answers all of their requests:
+// open requests, questions to the client, and its log level. A function has a nil *liveSessions,
+// because another instance of the function would not have the state.
 type liveSessions struct {
 	ended *EndedSessions
 
@@ -36,8 +36,8 @@ type liveSession struct {
 	level   mcp.LogLevel   // the lowest level that the client wants; 0: not set
 	watched resourceHashes // subscribed resources
 
-	calls     map[*request]struct{}        // open ones; a careless client gives several the same id
-	questions map[string]chan<- mcp.Answer // open ones, by the gateway's id
+	calls     map[*request]struct{}        // open requests; their ids may repeat
+	questions map[string]chan<- mcp.Answer // open questions, by the gateway's id
 	streams   []*notifyStream              // open streams, the newest last
 }
 
@@ -78,7 +78,7 @@ func (l *liveSessions) forgetOne() {
 	delete(l.sessions, found)
 }
 
-// settle removes a session without state. The caller holds the lock.
+// settle removes a session if it has no state. The caller holds the lock.
 func (l *liveSessions) settle(id string) {
 	if s := l.sessions[id]; s != nil && s.idle() && s.level == 0 && len(s.watched) == 0 {
 		delete(l.sessions, id)
@@ -209,11 +209,11 @@ func (l *liveSessions) passAnswer(t *sessionID, id json.RawMessage, a mcp.Answer
 	key := rawjson.Text(id)
 	if c := s.questions[key]; c != nil {
 		delete(s.questions, key)
-		c <- a // its buffer holds one
+		c <- a // the buffer has room for one answer
 	}
 }
 
-// abandon ends the work on a request whose client no longer wants the answer.
+// abandon ends the work on a request, because its client no longer wants the answer.
 func (q *request) abandon() {
 	q.abandoned.Store(true)
 	q.cancel()

@@ -15,7 +15,7 @@ const eventStream = "text/event-stream"
 
 // The times of a stream.
 const (
-	silence   = 10 * time.Second // after which a waiting client gets a comment, and with it the status
+	silence   = 10 * time.Second // until a waiting client gets the status and a comment
 	keepAlive = 15 * time.Second // between two comments
 )
 
@@ -24,7 +24,7 @@ const (
 // bounded queue, so that no client delays the call.
 type stream struct {
 	out   eventWriter
-	conn  context.Context    //nolint:containedctx // of the connection: it ends when the client is gone
+	conn  context.Context    //nolint:containedctx // ends when the client disconnects
 	call  context.CancelFunc // ends the call
 	quiet *time.Timer        // fires if no message is sent
 
@@ -43,14 +43,14 @@ type phase int
 const (
 	notStarted phase = iota // no message so far: the answer may be one JSON object
 	open
-	finished // the last event is known, or the client is gone: no more messages
+	finished // the last event is known, or the client has disconnected: no more messages
 )
 
 // newStream returns the stream of a request whose client accepts one and wants the messages of
 // queue. call ends the request's work.
 func newStream(w http.ResponseWriter, r *http.Request, wanted queue, call context.CancelFunc) *stream {
 	s := &stream{out: eventWriter{w: w}, conn: r.Context(), call: call, queue: wanted}
-	s.mu.Lock() // comment takes it too
+	s.mu.Lock() // comment also takes the lock
 	s.quiet = time.AfterFunc(silence, s.comment)
 	s.mu.Unlock()
 	return s
@@ -66,9 +66,8 @@ func (s *stream) comment() {
 // begin makes the answer a stream, and reports whether it accepts messages. The caller holds the
 // lock.
 //
-// begin does nothing if a client of the handshake protocol disconnected before the first message,
-// because such a disconnect does not cancel the request. The result of a stream could only be read
-// from the stream, and nobody could read it.
+// begin does nothing if a client of the handshake protocol disconnected before the first message.
+// Such a disconnect does not cancel the request, but nobody could read a result from the stream.
 func (s *stream) begin() bool {
 	if s.phase == notStarted && s.conn.Err() == nil {
 		s.phase = open
@@ -101,7 +100,7 @@ func (s *stream) ask(message []byte) bool {
 	return true
 }
 
-// withdraw tells the client that nobody waits for the answer to a question any more.
+// withdraw tells the client that nobody waits for the answer to a question now.
 func (s *stream) withdraw(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,13 +116,13 @@ func (s *stream) withdraw(id string) {
 func (s *stream) signal() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // write has a token already
 	}
 }
 
 // end sends the last event, in parts; without parts, the stream ends without an answer. It returns
-// false if there was no message, so that the caller writes the answer as one JSON object. Nothing
-// follows the last event. A nil stream belongs to a client that accepts no stream.
+// false if there was no message. The caller then writes the answer as one JSON object. Nothing
+// follows the last event. A nil stream is for a client that accepts no stream.
 func (s *stream) end(parts ...[]byte) bool {
 	if s == nil {
 		return false
@@ -144,8 +143,8 @@ func (s *stream) end(parts ...[]byte) bool {
 	return true
 }
 
-// broken reports whether the client went away before it had the whole answer.
-func (s *stream) broken() bool { return s != nil && s.out.err != nil }
+// isBroken reports whether the client went away before it had the whole answer.
+func (s *stream) isBroken() bool { return s != nil && s.out.err != nil }
 
 // write writes events until the stream ends. No other function writes to the response.
 func (s *stream) write() {

@@ -8,7 +8,7 @@ import (
 
 // A shape describes the checked parts of a JSON value.
 type shape struct {
-	kind    byte             // its first byte; 't' for a boolean
+	kind    byte             // first byte of the value; 't' for a boolean
 	members map[string]shape // the checked members of an object
 	items   *shape           // of a list
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A cache keeps values for a bounded number of agents. If it is full, it drops any one: a value can
-// be computed again.
+// A cache keeps values for a bounded number of agents. If the cache is full, it drops any value,
+// because it can compute the value again.
 type cache[V any] struct {
 	mu      sync.Mutex
 	max     int
 	entries map[string]V
 }
 
-// get returns the value of key, and computes it with make if there is none. It does not keep the
-// value of an empty key.
+// get returns the value of key. If there is none, get computes the value with make and keeps it,
+// except for the empty key.
 func (c *cache[V]) get(key string, make func() V) V {
 	if key == "" {
 		return make()
@@ -45,8 +45,8 @@ func (c *cache[V]) get(key string, make func() V) V {
 // about 10 MB, independent of the catalog's size.
 func cacheSize(n int) int { return min(max(200_000/max(n, 1), 4), 256) }
 
-// agentKey returns a key of all properties that a verdict can depend on, or "" if there is none.
-// Every request calls it.
+// agentKey returns a key of all properties of an agent that a verdict can depend on, or "" if no
+// key exists.
 func agentKey(a identity.Agent) string {
 	var room [128]byte
 	key := room[:0]
@@ -70,8 +70,8 @@ func agentKey(a identity.Agent) string {
 	return string(key)
 }
 
-// appendList appends an unambiguous encoding of a list. nil, which means no limit, differs from the
-// empty list.
+// appendList appends an unambiguous encoding of a list. A nil list means no limit, so its encoding
+// differs from the empty list's encoding.
 func appendList(key []byte, list []string) []byte {
 	if list == nil {
 		return append(key, '-')

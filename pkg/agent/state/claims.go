@@ -10,12 +10,12 @@ import (
 // maxSteps bounds the work on one URI for all templates to about ten milliseconds.
 const maxSteps = 8 << 20
 
-// Claims returns the offered resources that a URI is read from, in order: the resources with that
-// URI, or otherwise the templates that match it. Offered resources are visible. Claims returns
-// false if there are too many templates to check.
+// Claims returns the offered resources that have a URI, or otherwise the offered templates that
+// match the URI, in order. All offered resources must be visible. Claims returns false if there are
+// too many templates to check.
 //
-// A resource that a server lists has only its own lock, even if it is not offered: a request that
-// selects only a template does not bypass the lock of a resource.
+// If a server lists a resource, only the resource's own lock counts, even if the resource is not
+// offered. So a request that selects only a template does not bypass the lock of a resource.
 func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
 	var listed map[string]bool // servers that list the URI
 	for _, s := range v.servers {
@@ -49,9 +49,9 @@ func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
 	return numbers, true
 }
 
-// Alike returns the other items that a server may read for a URI that it has not listed. These are
-// its resources with an equivalent spelling, and its templates that match such a spelling; see
-// [tool.PlainURIs]. Their locks apply to the URI. all is the same as in [View.Claims].
+// Alike returns other items that a server may read for an unlisted URI, so their locks apply to the
+// URI. These items are the server's resources with an equivalent spelling, and its templates that
+// match such a spelling; see [tool.PlainURIs]. all has the meaning of [View.Claims].
 func (v *View) Alike(server, uri string) (numbers []int, all bool) {
 	if v.r == nil {
 		return nil, true
@@ -81,7 +81,7 @@ func (v *View) Alike(server, uri string) (numbers []int, all bool) {
 }
 
 // VerdictOn returns the verdict of the operator's rules on a resource that a visible server did not
-// list: one that matches a template, or a link in a result.
+// list. Such a resource matches a template, or is a link in a result.
 func (v *View) VerdictOn(id tool.ID) policy.Verdict {
 	if v.r == nil {
 		return policy.Verdict{}

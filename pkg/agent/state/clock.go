@@ -3,11 +3,11 @@ package state
 import "time"
 
 // A change of the system clock must not delay the read of new data. Ages therefore use the
-// monotonic clock, which times of [time.Now] contain. The monotonic clock may stop while a function
-// is frozen or a laptop sleeps, so ages also use the wall clock. Data is old if either clock says
-// so.
+// monotonic clock, which is part of a time from [time.Now]. The monotonic clock may stop while a
+// function is frozen or a laptop sleeps, so ages also use the wall clock. Data is old if it is old
+// by either clock.
 
-// A deadline is when to read something again. The zero deadline has passed.
+// A deadline is the time of the next read of some data. The zero deadline has passed.
 type deadline struct {
 	from, at time.Time // when it was set, and the deadline
 }

@@ -19,18 +19,19 @@ type decision struct {
 	last         json.RawMessage // otherwise the last approved definition, if any
 }
 
-// A subject is an item as it is configured and listed now. Records are compared with it.
+// A subject is the current state of an item in the config and in the server's list. Approval
+// records are compared with it.
 type subject struct {
 	server *config.Server
 	mode   approval.Mode
 	hash   tool.Hash
-	wait   bool // a severe definition needs a person's approval of itself
+	wait   bool // a severe definition needs its own approval by a person
 	severe bool // this definition is severe, or may be
-	nested bool // too deeply: no approval, grant or mode makes it callable
+	nested bool // too deeply nested: no approval, grant or mode makes it callable
 }
 
-// subject returns the subject of the configured item i for the record of t. If the catalog does not
-// know its findings, every item may have severe ones.
+// subject returns the subject of the configured item i, to compare it with the record of t. If the
+// catalog has no findings of the item, the item may have severe ones.
 func (inv *inventory) subject(i int, t catalog.Reviewed) subject {
 	wait := inv.cfg.Review.Findings == "wait"
 	server := &inv.cfg.Servers[inv.rows[i].server]
@@ -55,8 +56,8 @@ func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision 
 }
 
 func decideOne(t catalog.Reviewed, what subject, since *approval.Decisions, unknown bool) (d decision) {
-	off := what.mode == approval.Off
-	d.current = off && !what.severe && !what.nested
+	isOff := what.mode == approval.Off
+	d.current = isOff && !what.severe && !what.nested
 	if unknown {
 		return d
 	}
@@ -66,13 +67,13 @@ func decideOne(t catalog.Reviewed, what subject, since *approval.Decisions, unkn
 		return d
 	}
 	endorsed := record.Endorsement().Hash
-	approved := record.ApprovedHash == what.hash || off && !record.IsBlocked(what.hash) // a blocked definition is never shown
+	approved := record.ApprovedHash == what.hash || isOff && !record.IsBlocked(what.hash) // a blocked definition is never shown
 	d.current = approved && !what.nested && (!what.severe || endorsed == what.hash)
 	switch {
 	case d.current, record.ApprovedHash == "", t.Approval == nil, record.ApprovedHash != t.Approval.ApprovedHash:
 	case what.wait && endorsed != record.ApprovedHash: // its findings are unknown
 	default:
-		d.last = t.ApprovedRaw // the catalog has the text of this approval only
+		d.last = t.ApprovedRaw // the catalog has only the text of this approval
 	}
 	return d
 }
@@ -104,9 +105,9 @@ func stricter(a, b, strict lock.Fact) lock.Fact {
 	return a
 }
 
-// factsOf is [approval.Facts] for a tool of the server as it is configured now. An approval at
-// another URL belongs to another server. It stops counting as soon as the config has the new URL,
-// not only after the next sync.
+// factsOf is [approval.Facts] for a tool of the server in the current config. An approval at
+// another URL belongs to another server, so it stops counting as soon as the config has the new
+// URL, even before the next sync.
 func factsOf(record *approval.Record, what subject) (userDisabled, approved lock.Fact) {
 	userDisabled, approved = approval.Facts(record, what.mode, what.hash)
 	elsewhere := record != nil && record.URL != "" && !approval.SameServer(record.URL, what.server.URL)
@@ -119,8 +120,8 @@ func factsOf(record *approval.Record, what subject) (userDisabled, approved lock
 	return userDisabled, approved
 }
 
-// noteOf returns the note of the person who decided last, if people can end the lock. It returns no
-// note about another server's tool.
+// noteOf returns the note of the person who decided last, or "" if people cannot end the lock. It
+// returns no note about another server's tool.
 func noteOf(record *approval.Record, what subject, s lock.Status) string {
 	switch {
 	case record == nil || !s.UserCanLift():

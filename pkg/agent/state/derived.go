@@ -35,25 +35,25 @@ type base struct {
 }
 
 // newBase computes a base. It reuses the unchanged parts of prev, which may be empty.
-func newBase(of inputs, prev *base) *base {
-	if of == prev.of {
+func newBase(in inputs, prev *base) *base {
+	if in == prev.of {
 		return prev
 	}
 	b := *prev
-	b.of = of
-	tools := of.cfg != prev.of.cfg || of.snap.SHA256() != prev.of.snap.SHA256()
+	b.of = in
+	tools := in.cfg != prev.of.cfg || in.snap.SHA256() != prev.of.snap.SHA256()
 	if tools {
-		b.inventory = newInventory(of.cfg, of.snap)
+		b.inventory = newInventory(in.cfg, in.snap)
 	}
-	if tools || of.policy != prev.of.policy {
-		b.verdicts = &cache[*verdicts]{max: cacheSize(of.snap.Items())}
+	if tools || in.policy != prev.of.policy {
+		b.verdicts = &cache[*verdicts]{max: cacheSize(in.snap.Items())}
 	}
-	if tools || of.snap != prev.of.snap {
-		b.servers = b.inventory.servers(of.snap)
+	if tools || in.snap != prev.of.snap {
+		b.servers = b.inventory.servers(in.snap)
 		// The universe has a set for each server. New sets at each sync would take much memory.
 		if loaded := loadedServers(b.servers); tools || !slices.Equal(loaded, b.loaded) {
 			b.loaded = loaded
-			b.bound = toolset.Compile(of.cfg, b.inventory.universe(loaded))
+			b.bound = toolset.Compile(in.cfg, b.inventory.universe(loaded))
 		}
 	}
 	return &b

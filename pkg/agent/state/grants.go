@@ -12,22 +12,22 @@ import (
 
 // NowAt returns the current facts that decide whether a grant of the view's agent for the visible
 // item i is valid.
-func (v *View) NowAt(i int, r *approval.Record, held stop.Stops, now time.Time) request.Now {
-	known, what := v.recordOf(i)
-	if r != nil && known != nil && (known.Rev > r.Rev || known.Rev == r.Rev && !known.DecidedAt.Equal(r.DecidedAt)) {
-		r = nil // the store is older, and lacks later decisions
+func (v *View) NowAt(i int, r *approval.Record, stops stop.Stops, now time.Time) request.Now {
+	cached, what := v.recordOf(i)
+	if r != nil && cached != nil && (cached.Rev > r.Rev || cached.Rev == r.Rev && !cached.DecidedAt.Equal(r.DecidedAt)) {
+		r = nil // the store's record is older, and lacks later decisions
 	}
 	if what.nested {
-		what.hash = "" // no grant has it
+		what.hash = "" // no grant has the empty hash
 	}
 	return request.Now{
-		Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: held, Time: now,
+		Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: stops, Time: now,
 		Two: v.NeedsFourEyes(what.server.Name, v.Tool(i).Definition),
 	}
 }
 
 // With returns the view of an agent with its grants, as of the state. Granted items are callable in
-// the view. A call checks again.
+// the view. A call checks the grants again.
 func (v *View) With(g request.Granted, now time.Time) *View {
 	var grants map[int]bool
 	for _, d := range g.List {
@@ -35,8 +35,8 @@ func (v *View) With(g request.Granted, now time.Time) *View {
 		if !ok || d.Verdict != request.Allowed {
 			continue
 		}
-		known, _ := v.recordOf(i)
-		if _, allowed := g.Allows(v.NowAt(i, known, v.r.stopped.Stops, now)); allowed {
+		record, _ := v.recordOf(i)
+		if _, allowed := g.Allows(v.NowAt(i, record, v.r.stopped.Stops, now)); allowed {
 			if grants == nil {
 				grants = map[int]bool{}
 			}

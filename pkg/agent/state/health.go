@@ -18,10 +18,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Health contains the facts about a State for its operator, for the admin API and the metrics.
-// Agents never see its errors. [Health.Reasons] describes the problems.
+// A Health contains the facts about a State for the operator, the admin API and the metrics. Agents
+// never see its errors. [Health.Reasons] describes the problems.
 type Health struct {
-	At time.Time // when it was computed
+	At time.Time // time of these facts
 
 	Config    Part // Version: SHA-256 of mcp_config.json
 	Policy    Part // Version: SHA-256 of policy.cedar
@@ -34,7 +34,7 @@ type Health struct {
 
 	Lost      bool     // the approval store lost records that the catalog has, and no sync has restored them
 	Restored  int      // restored approval records that no person has confirmed
-	Forgotten []string // servers whose decisions store and catalog lost; no person confirmed that
+	Forgotten []string // servers whose decisions are lost, without a confirmation of that
 	Rebuilt   []string // servers whose tools come from approval records
 
 	Sync    Syncs   // results of syncs
@@ -77,14 +77,14 @@ type Syncs struct {
 type Servers struct {
 	Configured int
 	Enabled    int
-	Tried      int      // enabled, and a sync has tried to load them
-	Available  int      // enabled, and loaded by the last sync
+	Tried      int      // enabled servers that a sync has tried to load
+	Available  int      // enabled servers that the last sync loaded
 	Stopped    int      // enabled, and stopped
 	Away       []string // names of servers that were tried, did not load, and are not stopped
 	Tools      int      // of all configured servers
 	Items      int      // prompts and resources of all configured servers
 	Refused    []string // names of servers that list unsupported items
-	Others     bool     // and some of these items are not tools
+	Others     bool     // some of the items of Refused are not tools
 	Unread     []string // names of servers with a list that could not be read
 }
 
@@ -178,27 +178,27 @@ func (s Syncs) failure(own *catalog.Failure) *catalog.Failure {
 }
 
 // logChanges logs each part whose error differs from the last refresh, and one line for the parts
-// that can be read again.
+// that the loader can read again.
 func (l *Loader) logChanges(ctx context.Context, before, after Health) {
 	if after.Lost && !before.Lost {
 		l.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store lost records that the tool catalog knows; the next sync puts them back")
 	}
 	var again []string
 	for _, p := range []struct {
-		name    string
-		was, is Part
+		name          string
+		before, after Part
 	}{
 		{"config", before.Config, after.Config},
 		{"policy", before.Policy, after.Policy},
 		{"catalog", before.Catalog, after.Catalog},
 		{"approvals", before.Approvals, after.Approvals},
 	} {
-		was, is := p.was.Err, p.is.Err
+		oldErr, newErr := p.before.Err, p.after.Err
 		switch {
-		case is != nil && (was == nil || was.Error() != is.Error()):
+		case newErr != nil && (oldErr == nil || oldErr.Error() != newErr.Error()):
 			l.o.Log.LogAttrs(ctx, slog.LevelWarn, "state cannot be refreshed",
-				slog.String("part", p.name), slog.Bool("older_in_use", p.is.InUse), slog.Any("error", is))
-		case is == nil && was != nil:
+				slog.String("part", p.name), slog.Bool("older_in_use", p.after.InUse), slog.Any("error", newErr))
+		case newErr == nil && oldErr != nil:
 			again = append(again, p.name)
 		}
 	}

@@ -50,11 +50,11 @@ func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 	}
 	for n := range cfg.Servers {
 		server := &cfg.Servers[n]
-		listed, _ := snap.Server(server.Name)
-		for i := listed.First; i < listed.First+listed.Tools; i++ {
+		numbers, _ := snap.Server(server.Name)
+		for i := numbers.First; i < numbers.First+numbers.Tools; i++ {
 			inv.addTool(i, n, server)
 		}
-		for i := listed.FirstItem; i < listed.FirstItem+listed.Items; i++ {
+		for i := numbers.FirstItem; i < numbers.FirstItem+numbers.Items; i++ {
 			inv.rows[i] = row{server: n, hints: itemHints, tier: tool.Read}
 			inv.tools[i] = toolset.Tool{ID: snap.ID(i), ReadOnly: true}
 		}
@@ -101,8 +101,8 @@ func (inv *inventory) findPlain() map[tool.ID][]int {
 	return out
 }
 
-// itemHints are the hints of every prompt and resource: a read changes nothing, and its content may
-// come from anywhere.
+// itemHints are the hints of every prompt and resource. A read changes nothing, and the content may
+// come from any source.
 var itemHints = tool.Annotations{
 	ReadOnlyHint: new(true), DestructiveHint: new(false), IdempotentHint: new(true), OpenWorldHint: new(true),
 }
@@ -113,8 +113,8 @@ func (inv *inventory) policyTool(i int) policy.Tool {
 	return policy.Tool{ID: inv.tools[i].ID, Annotations: r.hints, Tier: r.tier}
 }
 
-// Inventory returns the items and servers for checks of rules and toolsets: the catalog's items
-// under cfg, which may be newer than the catalog.
+// Inventory returns items and servers for checks of rules and toolsets. These are the catalog's
+// items under cfg, which may be newer than the catalog.
 func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
 	inv := newInventory(cfg, snap)
 	var tools []policy.Tool

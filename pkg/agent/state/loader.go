@@ -27,8 +27,9 @@ type Options struct {
 	Prefetch     *Prefetch        // of the same objects; nil: the first request reads everything
 	Audit        func() error     // why audit lines cannot be written; nil: no call waits for them
 
-	// Timeout is how long a request waits for objects, and for approvals: 2 s. It is five times as
-	// long before the first config and catalog, and after a read of the catalog without progress.
+	// Timeout is how long a request waits for objects, and for approvals: 2 s. The timeout is five
+	// times as long before the first config and catalog, and after a read of the catalog without
+	// progress.
 	Timeout time.Duration
 
 	// Full returns since when calls are refused because all server processes are in use, and the
@@ -39,7 +40,7 @@ type Options struct {
 	Capacity  func() capacity.Facts       // of the process; nil: no limits
 }
 
-// patience is the factor for timeouts of reads that are necessary to serve at all.
+// patience is the factor for timeouts of reads without which the gateway cannot serve.
 const patience = 5
 
 func (o *Options) withDefaults() Options {
@@ -65,8 +66,8 @@ type Approvals interface {
 	document.Reader
 }
 
-// A Loader keeps a [State] fresh. It is safe for concurrent use. One caller refreshes, the others
-// wait for it.
+// A Loader keeps a [State] fresh. It is safe for concurrent use. One caller refreshes the State,
+// and the other callers wait for that caller.
 type Loader struct {
 	objects   object.Store
 	approvals Approvals
@@ -105,25 +106,25 @@ func (l *Loader) Load(ctx context.Context) *State {
 	return l.refresh(ctx, false)
 }
 
-// SyncEnded gives the loader the result of a sync in this process; a nil f means success. Only this
-// process knows a failure that could not be stored because the disk is full. If snap is the catalog
-// in the store, the loader uses it, so that the process needs no second copy. snap may be nil.
+// SyncEnded gives the loader the result of a sync in this process; a nil f means success. The store
+// may lack a failure because the disk is full. If snap is the catalog in the store, the loader uses
+// it, so that the process needs no second copy. snap may be nil.
 func (l *Loader) SyncEnded(f *catalog.Failure, snap *catalog.Snapshot) {
 	if last := l.failed.Load(); f != nil && last != nil {
-		kept := *f
-		kept.Since = last.Since
-		f = &kept
+		failure := *f
+		failure.Since = last.Since
+		f = &failure
 	}
 	l.failed.Store(f)
 	l.synced.Store(snap)
 }
 
-// Refresh is [Loader.Load], but reads all parts again, even new ones.
+// Refresh is [Loader.Load], but reads all parts again, even recent parts.
 func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, true) }
 
-// refresh waits for its turn. A caller does the work on its own context, because a frozen function
-// would interrupt a goroutine. If that caller goes away, the next one does the work. During the
-// read of a catalog's large shards, the other callers use the current state.
+// refresh waits for its turn. Each caller reads with its own context, because Lambda would freeze a
+// goroutine of its own. If that caller goes away, the next caller reads. During the read of a
+// catalog's large shards, the other callers use the current state.
 func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	if !l.takeTurn(ctx, all) {
 		return l.Current()
@@ -132,7 +133,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	l.takePrefetch(ctx)
 	now := l.o.Now()
 	if s := l.state.Load(); s != nil && !all && !l.due.Load().hasPassed(now) {
-		return s // another caller did it meanwhile
+		return s // another caller has refreshed it meanwhile
 	}
 	timeout := l.o.Timeout
 	if !l.read.ready() {
@@ -154,7 +155,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 		cancel()
 	}
 	if ctx.Err() != nil {
-		return l.Current() // the caller went away, which says nothing about the stores
+		return l.Current() // the caller went away; the stores may work
 	}
 	prev := l.Current()
 	s := next.build(now, l.o, prev, l.base)
@@ -180,8 +181,8 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	return s
 }
 
-// takeTurn waits for the turn to refresh, and reports whether it has the turn. If another caller
-// reads shards, it gives up, unless the current state is not sufficient.
+// takeTurn waits for the turn to refresh, and reports whether the caller has the turn. While
+// another caller reads shards, takeTurn stops waiting if the current state is sufficient.
 func (l *Loader) takeTurn(ctx context.Context, all bool) bool {
 	long := *l.long.Load()
 	if s := l.state.Load(); all || s == nil || s.Catalog == nil {
@@ -224,7 +225,7 @@ func (l *Loader) readApprovals(ctx context.Context, src *sources, now time.Time)
 	var wg sync.WaitGroup
 	wg.Go(func() { src.stops.read(ctx, l.approvals, now) })
 	due := after(now, l.o.ApprovalTTL)
-	if src.snap != nil { // otherwise there are no tools to decide about
+	if src.snap != nil { // without a catalog there are no tools to decide about
 		if src.unchecked {
 			wg.Go(func() { src.checkStore(ctx, l.approvals) })
 		}
@@ -232,7 +233,7 @@ func (l *Loader) readApprovals(ctx context.Context, src *sources, now time.Time)
 		switch {
 		case src.feed.Err == nil:
 			due = after(src.feed.Began, l.o.ApprovalTTL)
-		case !progress: // otherwise the next request continues
+		case !progress: // with progress, the next request continues
 			due = after(now, max(l.o.Retry, l.o.ApprovalTTL))
 		}
 	}

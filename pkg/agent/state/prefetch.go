@@ -41,8 +41,8 @@ func (a *Prefetch) Ready() bool {
 	return a.ready
 }
 
-// takePrefetch waits for the Prefetch until ctx ends. Insufficient parts are read again. The caller
-// has the turn.
+// takePrefetch waits for the Prefetch until ctx ends. The loader reads insufficient parts again.
+// The caller has the turn.
 func (l *Loader) takePrefetch(ctx context.Context) {
 	a := l.ahead
 	if a == nil {
@@ -56,7 +56,7 @@ func (l *Loader) takePrefetch(ctx context.Context) {
 	if l.ahead = nil; !a.ready {
 		return
 	}
-	loading := l.read.loading // it has the loader's callback for each fetch
+	loading := l.read.loading // loading has the loader's callback for each fetch
 	l.read, l.base = a.read, a.base
 	l.read.loading = loading
 	a.read, a.base = sources{}, nil // so that the Prefetch keeps no memory

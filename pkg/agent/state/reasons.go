@@ -16,12 +16,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// A Condition is how well a gateway serves, in one word.
+// A Condition says in one word how well a gateway works.
 type Condition string
 
 // The conditions, from the best to the worst.
 const (
-	OK       Condition = "ok"       // at least most of it works
+	OK       Condition = "ok"       // all or most of the gateway works
 	Degraded Condition = "degraded" // requests are served; something is old, refused or missing
 	Failing  Condition = "failing"  // no tool can be called
 )
@@ -29,9 +29,9 @@ const (
 // A Reason is one problem, for the operator of the gateway.
 type Reason struct {
 	Code      string    `json:"code" doc:"stable: config_refused, servers_down, …"`
-	Condition Condition `json:"status" enum:"ok,degraded,failing" doc:"what it makes of the gateway"`
-	Message   string    `json:"message" doc:"what is the matter, and what follows from it"`
-	Action    string    `json:"action" doc:"who does what next"`
+	Condition Condition `json:"status" enum:"ok,degraded,failing" doc:"effect on the gateway"`
+	Message   string    `json:"message" doc:"the problem, and its effect"`
+	Action    string    `json:"action" doc:"the next step, and who takes it"`
 	Since     time.Time `json:"since,omitzero" doc:"when it began or, if that is not known, was first seen by this process"`
 }
 
@@ -104,18 +104,18 @@ func (h Health) audit(rs *reasons) {
 	case errors.Is(h.Audit, audit.ErrLimit) && h.AuditRequired:
 		rs.add("audit_full", Failing, "The audit has reached audit.max_bytes ("+size(h.AuditLimit)+"), and the config requires it: every call is refused.", makeRoom)
 	case errors.Is(h.Audit, audit.ErrLimit):
-		rs.add("audit_full", Degraded, "The audit of this day has reached audit.max_bytes ("+size(h.AuditLimit)+"): calls go on, and their lines are lost until tomorrow (UTC).", makeRoom)
+		rs.add("audit_full", Degraded, "The audit of this day has reached audit.max_bytes ("+size(h.AuditLimit)+"): calls continue, but their audit lines are lost until tomorrow (UTC).", makeRoom)
 	case h.Audit == nil && h.AuditLimit > 0 && h.AuditBytes > h.AuditLimit/5*4:
-		then := "the oldest day is removed, with a note in the audit."
+		effect := "the oldest day is removed, with a note in the audit."
 		if h.AuditRequired {
-			then = "every call is refused."
+			effect = "every call is refused."
 		}
-		rs.add("audit_nearly_full", Degraded, "The audit has "+size(h.AuditBytes)+" of at most "+size(h.AuditLimit)+" (audit.max_bytes). At the limit "+then, makeRoom)
+		rs.add("audit_nearly_full", Degraded, "The audit has "+size(h.AuditBytes)+" of at most "+size(h.AuditLimit)+" (audit.max_bytes). At the limit "+effect, makeRoom)
 	case h.Audit == nil:
 	case h.AuditRequired:
 		rs.add("audit_unwritten", Failing, "The audit cannot be written, and the config requires it: every call is refused.", seeAudit)
 	default:
-		rs.add("audit_unwritten", Degraded, "The audit cannot be written: calls go on, and their lines are lost.", seeAudit)
+		rs.add("audit_unwritten", Degraded, "The audit cannot be written: calls continue, but their audit lines are lost.", seeAudit)
 	}
 }
 
@@ -178,7 +178,7 @@ const (
 )
 
 // inUse returns the condition of a part, and a text about the version in use instead of the stored
-// one; none says the consequence if there is no such version.
+// version. none is the consequence if no version is in use.
 func inUse(p Part, none string) (c Condition, text string) {
 	if p.InUse {
 		return Degraded, " The last good one stays in use."
@@ -186,12 +186,13 @@ func inUse(p Part, none string) (c Condition, text string) {
 	return Failing, " No earlier one is known, so " + none + "."
 }
 
-// file adds the reason why the stored version of an operator's file is not in use. name begins the
-// codes. none says the consequence if no version is in use. empty says how to have no such file.
+// file adds the reason why the gateway does not use the stored version of an operator's file. name
+// begins the codes. none is the consequence if no version is in use. empty is the advice to an
+// operator who wants no such file.
 func (rs *reasons) file(name, key string, p Part, none, empty string) {
 	c, use := inUse(p, none)
 	if p.InUse && capacity.IsDescriptors(p.Err) {
-		return // it has its own reason
+		return // descriptors have their own reason
 	}
 	switch faults, bad := errors.AsType[config.Faults](p.Err); {
 	case bad:
@@ -258,20 +259,20 @@ func (h Health) approvals(rs *reasons) {
 				"A sync restored the versions of the tool catalog. "+
 				"Where the store had another version, the stricter of the two applies.",
 			"Decide which version holds: /admin/config has a button for each, and the API POST /admin/approvals/restore for what the catalog knew, "+
-				"POST /admin/approvals/accept for what the store had (what it lacked waits for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept in place of restore.")
+				"POST /admin/approvals/accept for what the store had (what it lacked waits for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept instead of restore.")
 	}
 	if n := len(h.Forgotten); n > 0 {
 		rs.add("approvals_gone", Degraded,
 			"The approval store had no records, and the stored tool catalog could not be used. "+
 				"The decisions of people about the items of "+
 				text.Count(n, "server")+" are lost: "+text.List(h.Forgotten, maxServersNamed)+". Each item is locked until a person decides.",
-			"If there is a copy of the store, take it back: portcullis approvals restore FILE --dir DIR on one machine, the table of an earlier time on AWS. "+
-				"Otherwise approve what agents may call, and settle the rest as for approvals_restored.")
+			"If you have a copy of the store, restore it: portcullis approvals restore FILE --dir DIR on one machine, the table of an earlier time on AWS. "+
+				"Otherwise approve what agents may call, and decide about the other items as for approvals_restored.")
 	}
 	if n := len(h.Rebuilt); n > 0 {
 		rs.add("tools_rebuilt", Degraded,
 			"The stored tool catalog could not be used, and "+text.Count(n, "server")+" did not load since: "+text.List(h.Rebuilt, maxServersNamed)+
-				". Their tools come from the approval records, and are locked as those say.",
+				". Their tools and locks come from the approval records.",
 			seeAdmin+" The tools are replaced when the server loads.")
 	}
 }
@@ -351,17 +352,18 @@ func (h Health) servers(rs *reasons) {
 	}
 }
 
-// away adds that some servers did not load. With only a few of them, the gateway stays OK.
+// away adds that some servers did not load. If only a few servers are missing, the condition stays
+// OK.
 func (h Health) away(rs *reasons) {
 	s := h.Servers
-	n, of := len(s.Away), s.Enabled-s.Stopped
-	if n == 0 || s.Available == 0 { // then no server loaded, which has its own reason
+	n, total := len(s.Away), s.Enabled-s.Stopped
+	if n == 0 || s.Available == 0 { // a load of no server has its own reason
 		return
 	}
 	condition := OK
-	if 3*n > of {
+	if 3*n > total {
 		condition = Degraded
 	}
 	rs.add("servers_away", condition, fmt.Sprintf("%d of %s could not be loaded: %s. Calls of their tools may fail.",
-		n, text.Count(of, "enabled server"), text.List(s.Away, maxServersNamed)), seeAdmin)
+		n, text.Count(total, "enabled server"), text.List(s.Away, maxServersNamed)), seeAdmin)
 }

@@ -39,8 +39,8 @@ func newSources() sources { return sources{loading: new(catalog.Loading)} }
 
 func (src *sources) ready() bool { return src.config.Value != nil && src.snap != nil }
 
-// unread reports whether a read failed, so that the loader retries soon. An invalid file does not
-// count as a failed read: the loader waits for a new version of the file.
+// unread reports whether a read failed, so that the loader retries soon. An invalid file is no
+// failed read, because the loader waits for a new version of the file.
 func (src *sources) unread() bool {
 	return src.config.Unread != nil || src.policy.Unread != nil || src.snapErr != nil
 }
@@ -101,7 +101,7 @@ func (src *sources) readCatalog(ctx context.Context, objects object.Store, now t
 	src.snapErr, src.snapAt, src.patient = nil, now, false
 }
 
-// takeCatalog starts to use snap. It contains the decisions that people made before its sync.
+// takeCatalog starts to use snap, which contains the decisions that people made before its sync.
 func (src *sources) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	src.snap = snap
 	src.feed.Rebase(snap.CreatedAt(), now, func(id tool.ID) (rev int64, listed bool) {
@@ -116,26 +116,26 @@ func (src *sources) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	})
 }
 
-// checkStore checks that the approval store still has a recent record that the catalog knows. A
-// store that was emptied or restored to an older state lacks it. Then the other records are unknown
-// too, until a sync has restored them. Each request that reads a config may pay for this check, so
-// the cheap read comes first. That read may be outdated, so a miss needs a second read. If a read
-// fails, the result stays unknown, and the next read of approvals checks again.
+// checkStore checks that the approval store still has a recent record of the catalog. A store that
+// was emptied or restored to an older state lacks the record. Then the other records are also
+// unknown, until a sync has restored them. Each request that reads a config may pay for this check,
+// so the cheap read comes first. The cheap read may be outdated, so checkStore reads again after a
+// miss. If a read fails, the result stays unknown, and the next read of approvals checks again.
 func (src *sources) checkStore(ctx context.Context, approvals approval.Store) {
 	i, ok := src.snap.Witness()
-	lost := false
+	isLost := false
 	if ok {
 		for _, read := range []func(context.Context, tool.ID) (approval.Record, error){approvals.Peek, approvals.Get} {
 			r, err := read(ctx, src.snap.ID(i))
 			if err != nil && !errors.Is(err, approval.ErrNotFound) {
 				return
 			}
-			if lost = err != nil || src.snap.IsLost(i, &r); !lost {
+			if isLost = err != nil || src.snap.IsLost(i, &r); !isLost {
 				break
 			}
 		}
 	}
-	src.lost, src.unchecked = lost, false
+	src.lost, src.unchecked = isLost, false
 }
 
 // expired reports whether the last read of decisions is too old.
@@ -143,7 +143,7 @@ func (src *sources) expired(now time.Time, hold time.Duration) bool {
 	return src.feed.Err != nil && now.Sub(src.feed.KnownAt) > hold
 }
 
-// nextDue returns when to read something again.
+// nextDue returns the time of the next read.
 func (src *sources) nextDue(now time.Time, o Options) deadline {
 	due := src.configDue.earlier(now, src.approvalsDue.at)
 	if src.stops.err != nil && !src.stops.expired(now, o.ApprovalHold) {

@@ -2,11 +2,11 @@
 // version, as one immutable value.
 //
 // A request uses one [State] and reads nothing else, so that search, counts and calls of one answer
-// agree. A [Loader] keeps the state fresh. It reads again when a request comes and the data is old.
-// It does nothing between requests, because AWS Lambda freezes the process then.
+// agree. A [Loader] keeps the state fresh. When a request comes and the data is old, the Loader
+// reads again. It does nothing between requests, because AWS Lambda freezes the process then.
 //
-// Data that cannot be read unlocks nothing. The last config, policy or catalog stays in use,
-// flagged stale. If the config, the policy or the catalog was never read, every tool is locked.
+// A failed read unlocks nothing. The last config, policy or catalog stays in use, flagged stale. If
+// the loader has never read the config, the policy or the catalog, every tool is locked.
 package state
 
 import (

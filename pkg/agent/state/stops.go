@@ -13,17 +13,17 @@ import (
 
 // A stopFeed is the last read of the stops.
 type stopFeed struct {
-	held    stop.Stops
-	err     error     // why the last read failed; nil: it succeeded
-	knownAt time.Time // time of the data in held; zero: never read
+	last    stop.Stops
+	err     error     // error of the last read; nil: success
+	knownAt time.Time // time of the data in last; zero: never read
 }
 
-// read reads the changes. The read is strongly consistent: every instance sees a stop at its next
+// read reads the stops. The read is strongly consistent, so every instance sees a stop at its next
 // read.
 func (f *stopFeed) read(ctx context.Context, docs document.Reader, now time.Time) {
-	held, err := stop.Read(ctx, docs)
+	stops, err := stop.Read(ctx, docs)
 	if f.err = err; err == nil {
-		f.held, f.knownAt = held, now
+		f.last, f.knownAt = stops, now
 	}
 }
 
@@ -38,9 +38,10 @@ type stopped struct {
 	unknown bool // there may be more stops
 }
 
-// stopped returns the stops of the config and of people. It returns before if nothing changed.
+// stopped returns the stops of the config and of people. It returns the argument before if nothing
+// changed.
 func (src *sources) stopped(now time.Time, o Options, before *stopped) *stopped {
-	next := &stopped{union(src.config.Value, src.stops.held), src.stops.expired(now, o.ApprovalHold)}
+	next := &stopped{union(src.config.Value, src.stops.last), src.stops.expired(now, o.ApprovalHold)}
 	if before != nil && before.unknown == next.unknown && slices.Equal(before.List, next.List) && slices.Equal(before.Ended, next.Ended) {
 		return before
 	}
@@ -48,11 +49,11 @@ func (src *sources) stopped(now time.Time, o Options, before *stopped) *stopped 
 }
 
 // union returns the stops of the config, which may be nil, and of people.
-func union(cfg *config.Config, held stop.Stops) stop.Stops {
+func union(cfg *config.Config, stops stop.Stops) stop.Stops {
 	if cfg == nil {
-		return held
+		return stops
 	}
-	return cfg.Stop.And(held)
+	return cfg.Stop.And(stops)
 }
 
 // serverEnabled returns whether a server is enabled in the config, and not stopped.
@@ -60,7 +61,7 @@ func (s *stopped) serverEnabled(server *config.Server) lock.Fact {
 	if !server.Enabled {
 		return lock.No
 	}
-	if _, is := s.Server(server.Name); is {
+	if _, isStopped := s.Server(server.Name); isStopped {
 		return lock.No
 	}
 	if s.unknown {
@@ -85,11 +86,11 @@ func (s *State) AllStopped() []stop.Stop {
 	return s.stopped.List
 }
 
-// Stopped returns the stops of the config, and held, the stops of people.
-func (s *State) Stopped(held stop.Stops) stop.Stops { return union(s.Config, held) }
+// Stopped returns the stops of the config, and stops, the stops of people.
+func (s *State) Stopped(stops stop.Stops) stop.Stops { return union(s.Config, stops) }
 
-// ServerStopped returns the stop of a server of the config, as of the state. A server that the
-// config disables has none, because an undo would not enable it.
+// ServerStopped returns the stop of a server of the config, as of the state. If the config disables
+// a server, it has no stop, because an undo would not enable the server.
 func (v *View) ServerStopped(s Server) (stop.Stop, bool) {
 	if v.r == nil || !s.Config.Enabled {
 		return stop.Stop{}, false

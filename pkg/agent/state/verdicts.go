@@ -44,8 +44,8 @@ func (v *verdicts) list() []policy.Verdict {
 	return v.all
 }
 
-// at returns the verdict of the visible item i. The first call in a new process does not wait for
-// the verdicts of ten thousand other tools.
+// at returns the verdict of the visible item i. It does not compute the verdicts of all other
+// tools, so the first call in a new process is fast.
 func (v *verdicts) at(i int) policy.Verdict {
 	v.mu.Lock()
 	defer v.mu.Unlock()

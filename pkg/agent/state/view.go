@@ -26,7 +26,7 @@ type View struct {
 	tools    tool.Set // of these servers
 	items    tool.Set // prompts and resources of these servers
 	verdicts *verdicts
-	grants   map[int]bool // items that this agent may call for a while by a person's grant
+	grants   map[int]bool // items that a grant makes callable for this agent
 
 	once     sync.Once
 	statuses []lock.Status // by number; of visible items only
@@ -92,9 +92,9 @@ func (v *View) Brief(i int) (signature string, lossy bool, description string) {
 // Findings returns the findings of item i for a reviewer.
 func (v *View) Findings(i int) []finding.Finding { return v.r.snap.Findings(i) }
 
-// Record returns the approval record of item i as of the state, without definitions, or nil. For a
-// decision that is newer than the catalog, it has the decision, but not the person: its UpdatedAt
-// is zero then.
+// Record returns the approval record of item i as of the state, without definitions, or nil. If a
+// decision is newer than the catalog, the record has the decision but not the person, and its
+// UpdatedAt is zero.
 func (v *View) Record(i int) *approval.Record {
 	t := v.r.snap.Reviewed(i, v.ID(i), new(approval.Record))
 	return v.r.decided.Record(t.ID, t.Approval)
@@ -125,8 +125,8 @@ func (v *View) Hints(i int) tool.Annotations { return v.r.inventory.rows[i].hint
 // Tier returns the tier of item i, by its effective annotations.
 func (v *View) Tier(i int) tool.Tier { return v.r.inventory.rows[i].tier }
 
-// NeedsFourEyes reports whether an approval of a definition of the named server takes two people.
-// Without a config this is unknown, and it returns true.
+// NeedsFourEyes reports whether an approval of a definition of the named server needs two people.
+// Without a config the answer is unknown, and NeedsFourEyes returns true.
 func (v *View) NeedsFourEyes(server string, d tool.Definition) bool {
 	return v.r == nil || v.r.inventory.cfg.TakesTwo(server, d)
 }
@@ -135,22 +135,22 @@ func (v *View) NeedsFourEyes(server string, d tool.Definition) bool {
 func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 
 // FactsAt returns the facts that decide whether the visible item i is callable. r is its approval
-// record in the store now, or nil. Known decisions that the store has lost still count.
+// record in the store now, or nil. Decisions in the catalog that the store has lost still count.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
 	return v.factsAt(i, r, v.enabled(i), v.granted(i))
 }
 
 // FactsNow is [View.FactsAt] with the stops and grants in the store now. A call uses it, so that a
 // decision, a stop and a grant take effect immediately.
-func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops, g request.Granted, now time.Time) lock.Facts {
-	stops := stopped{Stops: union(v.r.cfg, held)}
+func (v *View) FactsNow(i int, r *approval.Record, stops stop.Stops, g request.Granted, now time.Time) lock.Facts {
+	all := stopped{Stops: union(v.r.cfg, stops)}
 	granted := lock.Unknown
 	if len(g.List) > 0 && r != nil {
-		kept := *r // otherwise the record of every call would escape to the heap
-		_, allowed := g.Allows(v.NowAt(i, &kept, held, now))
+		record := *r // r itself would escape to the heap at every call
+		_, allowed := g.Allows(v.NowAt(i, &record, stops, now))
 		granted = lock.FactOf(allowed)
 	}
-	return v.factsAt(i, r, stops.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]), granted)
+	return v.factsAt(i, r, all.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]), granted)
 }
 
 func (v *View) factsAt(i int, r *approval.Record, enabled, granted lock.Fact) lock.Facts {
@@ -159,15 +159,16 @@ func (v *View) factsAt(i int, r *approval.Record, enabled, granted lock.Fact) lo
 	return facts(enabled, v.Verdict(i), granted, disabled, approved)
 }
 
-// recordOf returns the known approval record of item i, or nil, and the subject to compare it with.
+// recordOf returns the known approval record of item i, or nil. It also returns the subject to
+// compare the record with.
 func (v *View) recordOf(i int) (*approval.Record, subject) {
 	t := v.r.snap.Reviewed(i, v.ID(i), new(approval.Record))
 	return v.r.decided.Record(t.ID, t.Approval), v.r.inventory.subject(i, t)
 }
 
-// Note returns the note for agents of the person who decided last about the visible item i, in one
-// line, while its status is s; "" if there is none. Decisions since the catalog was made are kept
-// without text, so they have no note.
+// Note returns the note for agents about the visible item i, in one line, if its status is s, or
+// "". The note is from the person who decided last. Decisions since the catalog was made have no
+// note, because they are stored without text.
 func (v *View) Note(i int, s lock.Status) string {
 	record, what := v.recordOf(i)
 	return noteOf(record, what, s)
