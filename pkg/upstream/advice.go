@@ -8,15 +8,15 @@ import (
 // An ailment is a known reason why programs do not start, and advice for the operator.
 type ailment struct {
 	words  *regexp.Regexp // of the program's standard error
-	beside *regexp.Regexp // further words that the text must contain; nil: none
-	advice string         // %s: the text that beside matched
+	extra  *regexp.Regexp // further words that the text must contain; nil: none
+	advice string         // %s: the text that extra matched
 }
 
 // installs matches the output about a registry of the tools that install a program.
 var installs = regexp.MustCompile(`(?i)npm (error|err!)|registry|/simple/|pypi|pythonhosted|failed to fetch`)
 
-// ailments are in the order of their weight: a proxy that requires a login also makes a registry
-// unreachable.
+// ailments are in the order of their weight, because a proxy that requires a login also makes a
+// registry unreachable.
 var ailments = []ailment{
 	{
 		regexp.MustCompile(`(?i)SELF_SIGNED_CERT|self.signed certificate|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)|` +
@@ -28,12 +28,12 @@ var ailments = []ailment{
 	},
 	{
 		regexp.MustCompile(`(?i)proxy auth|\b407\b`), installs,
-		"The proxy wants a login: start the gateway with user and password in HTTPS_PROXY",
+		"The proxy requires a login: start the gateway with user and password in HTTPS_PROXY",
 	},
 	{
 		regexp.MustCompile(`ERR_MODULE_NOT_FOUND|MODULE_NOT_FOUND|Cannot find (module|package)`),
 		regexp.MustCompile(`[^\s'"()]*[/\\]_npx[/\\]+[0-9a-f]+`),
-		"The cache of npx is not whole, as when an install was cut off: remove the folder %s, and npx installs it again",
+		"The cache of npx is incomplete: remove the folder %s, and npx installs it again",
 	},
 	{
 		regexp.MustCompile(`ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|ECONNRESET|(?i:dns error|` +
@@ -45,19 +45,19 @@ var ailments = []ailment{
 
 // advice returns what an operator can do about a program that wrote these lines to its standard
 // error. It returns "" if the lines show no known cause.
-func advice(said []string) string {
-	all := strings.ReplaceAll(strings.Join(said, "\n"), `\\`, `\`) // the lines are quoted
+func advice(lines []string) string {
+	all := strings.ReplaceAll(strings.Join(lines, "\n"), `\\`, `\`) // the lines are quoted
 	for _, a := range ailments {
 		if !a.words.MatchString(all) {
 			continue
 		}
-		found := ""
-		if a.beside != nil {
-			if found = a.beside.FindString(all); found == "" {
+		words := ""
+		if a.extra != nil {
+			if words = a.extra.FindString(all); words == "" {
 				continue
 			}
 		}
-		return strings.Replace(a.advice, "%s", found, 1)
+		return strings.Replace(a.advice, "%s", words, 1)
 	}
 	return ""
 }

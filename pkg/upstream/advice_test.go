@@ -15,7 +15,7 @@ func TestAdvice(t *testing.T) {
 		"npm, no proxy":    {"\"npm error FetchError: request to https://registry.npmjs.org/x failed, reason: connect ECONNREFUSED 127.0.0.1:3128\"", "registry cannot be reached"},
 		"npm, no name":     {"\"npm error code ENOTFOUND\"", "registry cannot be reached"},
 		"uv, no proxy":     {"\"error: Failed to fetch: `https://pypi.org/simple/x/`\"\n\"  Caused by: dns error: failed to lookup address information\"", "UV_DEFAULT_INDEX"},
-		"npm, login":       {"\"npm error 407 Proxy Authentication Required - GET https://registry.npmjs.org/x\"", "wants a login"},
+		"npm, login":       {"\"npm error 407 Proxy Authentication Required - GET https://registry.npmjs.org/x\"", "requires a login"},
 		"npx, cut off": {"\"Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /root/.npm/_npx/1a2b3c/node_modules/x/index.js\"\n\"    at async main\"",
 			"remove the folder /root/.npm/_npx/1a2b3c, and"},
 		"npx, cut off, Windows":    {`"Error: Cannot find module 'C:\\npm-cache\\_npx\\1a2b3c\\node_modules\\x'"`, `remove the folder C:\npm-cache\_npx\1a2b3c, and`},

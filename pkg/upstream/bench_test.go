@@ -68,7 +68,7 @@ func BenchmarkTake(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for name, list := range catalog {
-				listings[name] = &pages{of: listOfTools, before: &listing{}}
+				listings[name] = &pages{list: listOfTools, before: &listing{}}
 				for _, raw := range list {
 					listings[name].take(raw)
 				}

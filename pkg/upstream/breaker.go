@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	breakAfter = 5                // failures in a row
-	breakFor   = 30 * time.Second // then no calls
+	breakAfter = 5                // consecutive failures
+	breakFor   = 30 * time.Second // time without calls after these failures
 )
 
 // A breaker refuses calls to a server that keeps failing, so that callers do not wait for it. Its

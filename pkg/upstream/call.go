@@ -22,10 +22,10 @@ const cancelTimeout = 500 * time.Millisecond
 
 // Call sends one request and returns the result object, byte for byte. It returns an
 // [*outcome.RPCError] if the server answered with an error, and a [*outcome.CallError] otherwise.
-// Call tries even if the server's last outcome was a failure.
+// Call makes an attempt even if the server's last outcome was a failure.
 //
-// Call retries a transient failure only within the remaining time, and only in two cases: the
-// server provably did not process the call, or call.Retry says that a second call does no harm.
+// Call retries a transient failure only in the remaining time, and only in two cases: the server
+// provably did not process the call, or call.Retry says that a second call is safe.
 func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage, error) {
 	start := c.o.Now()
 	span := observe.StartSpan(ctx, observe.Upstream)
@@ -45,7 +45,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
 	out = c.ended(span, "call", t, start, out)
-	if o.outlived { // a slow tool is no failure of its server: the breaker does not count it
+	if o.outlived { // a slow tool is no failure of its server, so the breaker skips it
 		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
 	} else {
 		o.server.breaker.report(out.CheckedAt, out)
@@ -109,7 +109,7 @@ func (o *operation) callWithRetry(caller, own context.Context, call Call) (resul
 	return result, out, err
 }
 
-// sentCall reports whether the last exchange was the call itself, on a connection that was open.
+// sentCall reports whether the last exchange was the call itself, on an open connection.
 func (o *operation) sentCall() bool { return o.session != nil && o.last != nil && o.last.sent }
 
 // callMessage builds the request for session s.
@@ -139,16 +139,16 @@ func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
 	return m, err
 }
 
-// notProcessed reports whether an exchange proves that the server did not begin the call: there was
-// no connection, or the server rejected the call unread. Envoy also sends 503 when a connection
-// broke after it sent the call. Behind Envoy, a 503 therefore needs Envoy's headers as proof. A
-// server that sends a 503 with a JSON-RPC message has read the call.
+// notProcessed reports whether an exchange proves that the server did not begin the call. The proof
+// is a failed connection, or a rejection before the server read the call. Envoy also sends 503 when
+// a connection breaks after Envoy has sent the call. Behind Envoy, a 503 therefore needs Envoy's
+// headers as proof. A server that sends a 503 with a JSON-RPC message has read the call.
 func notProcessed(x *exchange, proxy string) bool {
 	switch {
 	case x == nil || !x.sent:
 		return true
 	case rejectedUnread(x.status):
-		// A time-out that an authorization proxy reports may be the server's.
+		// A timeout in the report of an authorization proxy may be the server's timeout.
 		return !(&evidence{exchange: x, proxy: proxy}).authorizationOut()
 	case x.status != http.StatusServiceUnavailable, x.maybeRPC():
 		return false
@@ -160,7 +160,7 @@ func notProcessed(x *exchange, proxy string) bool {
 }
 
 // rejectedUnread reports whether an HTTP status means that the server refused the request without
-// processing it. 400, 408, 409 and 422 are not among them: servers also send these when a tool
+// processing it. 400, 408, 409 and 422 do not count, because servers also send them when a tool
 // failed half-way.
 func rejectedUnread(status int) bool {
 	switch status {

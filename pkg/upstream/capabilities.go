@@ -16,9 +16,9 @@ const (
 	replayed = `{"elicitation":{"form":{}}}` // no URL mode: the URL differs each time
 )
 
-// declared returns the capabilities for a server of the stateless protocol where no caller's
-// capabilities count. The questions of such a server are results, and the gateway can pass them on
-// in every protocol.
+// declared returns the capabilities for a server of the stateless protocol if the request has no
+// caller. Such a server asks questions in its results, and the gateway can pass these on in every
+// protocol.
 func (t Target) declared() string {
 	if t.Asks == AsksOff {
 		return "{}"
@@ -57,7 +57,7 @@ func (o *operation) capabilities() json.RawMessage {
 	return own.Bytes()
 }
 
-// unquestionStream returns a call whose caller cannot answer questions.
+// unasked returns a call whose caller cannot answer questions.
 func unasked(call Call) Call {
 	call.Client.Ask, call.Client.Capabilities = nil, nil
 	capabilities, _ := rawjson.Split(call.Meta.Get(mcp.MetaClientCapabilities), rawjson.Lenient) // a non-object declares nothing

@@ -28,8 +28,8 @@ const (
 	maxNamed     = 200 // characters of a scope, an issuer or an address
 )
 
-// challengeParam is one parameter of WWW-Authenticate. It matches a quoted value as a whole, so
-// that text inside the quotes is no parameter.
+// challengeParam is one parameter of WWW-Authenticate. It matches a whole quoted value, so that it
+// finds no parameter inside the quotes.
 var challengeParam = regexp.MustCompile(`([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))`)
 
 // paramOf returns the first value of a parameter in the challenges of h, or "" if they have none.
@@ -44,8 +44,8 @@ func paramOf(h http.Header, name string) string {
 	return ""
 }
 
-// signInRequired reports whether a 401 to a request without a credential names the metadata with
-// which a client can sign in.
+// signInRequired reports whether the server refused a request without a credential with 401 and
+// named the metadata that a client needs to sign in.
 func (e *evidence) signInRequired() bool {
 	return e.exchange.status == http.StatusUnauthorized && !e.authorized && paramOf(e.exchange.header, "resource_metadata") != ""
 }
@@ -54,7 +54,7 @@ func (e *evidence) signInRequired() bool {
 func (o *operation) authorized() bool { return o.ep != nil && o.ep.header.Get("Authorization") != "" }
 
 // explain adds the server's challenge to the outcome of a load that the server denied. It also adds
-// how a client signs in, if the server's metadata says so. An error in explain leaves the outcome a
+// how a client signs in, if the server's metadata says so. If explain fails, the outcome stays a
 // denial.
 func (l *load) explain(out *outcome.Outcome) {
 	x := l.last
@@ -67,11 +67,11 @@ func (l *load) explain(out *outcome.Outcome) {
 	if x.status == http.StatusUnauthorized && asks && !l.authorized() {
 		ctx, cancel := context.WithTimeout(l.first, metadataTime)
 		defer cancel()
-		named := paramOf(x.header, "resource_metadata")
-		switch err := l.metadata(ctx, &c, named); {
+		address := paramOf(x.header, "resource_metadata")
+		switch err := l.metadata(ctx, &c, address); {
 		case err == nil:
 			out.Reason = outcome.ReasonSignInRequired
-		case named != "":
+		case address != "":
 			c.Fault = l.clean(l.text(err), maxNamed)
 		}
 	}
@@ -80,11 +80,11 @@ func (l *load) explain(out *outcome.Outcome) {
 	}
 }
 
-// metadata adds the resource's metadata to c. It reads the address that the challenge names, or
-// otherwise the two well-known addresses.
-func (l *load) metadata(ctx context.Context, c *outcome.Challenge, named string) error {
-	places := []string{named}
-	if named == "" {
+// metadata adds the resource's metadata to c. It reads the address from the challenge, or without
+// one, the two well-known addresses.
+func (l *load) metadata(ctx context.Context, c *outcome.Challenge, address string) error {
+	places := []string{address}
+	if address == "" {
 		at := url.URL{Scheme: l.ep.url.Scheme, Host: l.ep.url.Host, Path: wellKnownMetadata}
 		root := at.String()
 		at.Path += strings.TrimSuffix(l.ep.url.Path, "/")
@@ -121,7 +121,7 @@ type resourceMetadata struct {
 
 // readMetadata reads the metadata at an address, which must have the origin of the server. The
 // request has no configured header, and follows no redirect. Metadata of another resource is an
-// error: otherwise its issuer could issue a token for that other resource.
+// error, because the issuer could then issue a token for the other resource.
 func (l *load) readMetadata(ctx context.Context, address string) (m resourceMetadata, err error) {
 	at, err := url.Parse(address)
 	if err != nil || len(address) > maxAddress || at.User != nil || originOf(at) != originOf(l.ep.url) {
@@ -129,7 +129,7 @@ func (l *load) readMetadata(ctx context.Context, address string) (m resourceMeta
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return m, errors.New("the address of its metadata makes no request")
+		return m, errors.New("the address of its metadata is not a valid URL")
 	}
 	req.Header.Set("User-Agent", l.c.agent)
 	req.Header.Set("Accept", "application/json")
@@ -166,8 +166,8 @@ func originOf(u *url.URL) string {
 	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 
-// covers reports whether a resource is the server at u: it has the same origin, and its path is a
-// prefix of the server's path, by whole segments.
+// covers reports whether a resource is the server at u. It must have the same origin, and its path
+// must be a prefix of the server's path, in whole segments.
 func covers(resource string, u *url.URL) bool {
 	r, err := url.Parse(resource)
 	if err != nil || r.User != nil || originOf(r) != originOf(u) {
@@ -190,8 +190,7 @@ func (l *load) scopes(names []string) (out []string) {
 // notPlain reports whether r is invalid in a scope and in a URL.
 func notPlain(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
 
-// clean returns a text of the server on one line, without secrets, and at most most characters
-// long.
+// clean returns a text of the server on one line and without secrets, with at most most characters.
 func (l *load) clean(s string, most int) string {
 	return text.Clip(text.Line(redact(s, l.secrets())), most)
 }

@@ -40,8 +40,8 @@ type evidence struct {
 }
 
 // classify returns the outcome of an attempt's evidence: status, reason, HTTP status and RetryAfter
-// only. It is pure and total. Status codes, headers and error types decide. The only texts that
-// count are four whole bodies that authorization proxies send.
+// only. It is pure and total. Status codes, headers and error types select the outcome. Only four
+// texts count: the whole bodies that authorization proxies send.
 func classify(e evidence) outcome.Outcome {
 	if e.exchange == nil {
 		e.exchange = &exchange{}
@@ -65,8 +65,8 @@ type rule struct {
 }
 
 // rules returns the table. The first rule that matches decides. A denial comes first, because a
-// later failure of the same response does not undo it. Timeouts come next, then resets, then the
-// rest.
+// later failure of the same response does not undo the denial. Timeouts come next, then resets,
+// then all other failures.
 func rules() []rule {
 	status := func(codes ...int) func(*evidence) bool {
 		return func(e *evidence) bool { return slices.Contains(codes, e.exchange.status) }
@@ -151,7 +151,8 @@ func has[T error](e *evidence) bool {
 	return ok
 }
 
-// exited reports whether a program ended: without any message if mute is set, otherwise after one.
+// exited reports whether a program ended: before its first message if mute is set, otherwise after
+// a message.
 func (e *evidence) exited(mute bool) bool {
 	exit, ok := errors.AsType[*exitError](e.err)
 	return ok && exit.mute == mute
@@ -188,8 +189,8 @@ func (e *evidence) scopeMissing() bool {
 	})
 }
 
-// authorizationOut reports whether a 401 or 403 says that the authorization service did not answer.
-// Any other 401 or 403 is a denial.
+// authorizationOut reports whether a 401 or 403 means that the authorization service did not
+// answer. Any other 401 or 403 is a denial.
 func (e *evidence) authorizationOut() bool {
 	x := e.exchange
 	return x.denied() && len(x.header.Values("Www-Authenticate")) == 0 && len(x.header.Values("X-Envoy-Upstream-Service-Time")) == 0 &&

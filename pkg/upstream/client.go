@@ -5,7 +5,7 @@
 // new kinds of content. A gateway must pass all of these on.
 //
 // Every failure of a server ends in one [outcome.Outcome]. The types of Go errors, status codes and
-// headers decide which outcome, never text that another party wrote: see classify.
+// headers select the outcome. Text that another party wrote never does: see classify.
 package upstream
 
 import (
@@ -81,8 +81,8 @@ type Options struct {
 	Observe func(ctx context.Context, o outcome.Outcome)
 
 	// Trace reports whether requests to a server carry the trace of the call: the gateway's trace,
-	// or the caller's if the gateway has none. A trace id shows which calls belong together, here
-	// and on other systems, so a nil Trace sends none.
+	// or the caller's if the gateway has none. A trace id links calls on this system and on other
+	// systems, so a nil Trace sends none.
 	Trace func(server string) bool
 
 	Now    func() time.Time                        // nil: time.Now
@@ -105,12 +105,11 @@ type Call struct {
 
 	Schema json.RawMessage // the tool's input schema, for its x-mcp-header properties; nil: none
 	Once   bool            // send the call once: no retry if the server may have begun it
-	Retry  bool            // the tool is read-only or idempotent: a retry does no harm
+	Retry  bool            // the tool is read-only or idempotent: a retry is safe
 }
 
-// A Client loads and calls upstream servers. It is safe for concurrent use. It remembers each
-// server's protocol, the results of its last calls, and one session per owner if the server has
-// sessions.
+// A Client loads and calls upstream servers. It is safe for concurrent use. It stores each server's
+// protocol, the results of its last calls, and one session per owner if the server has sessions.
 type Client struct {
 	o      Options
 	limits limits
@@ -128,7 +127,7 @@ type Client struct {
 	sessions sessionCache
 	shared   sharedStore
 	ends     chan struct{} // a token for each session that waits for its end
-	ending   chan struct{} // a token for each session whose end is under way
+	ending   chan struct{} // a token for each session that ends now
 
 	mu      sync.Mutex
 	servers map[string]*serverState // by id and URL
@@ -222,7 +221,7 @@ func (c *Client) Close() {
 func (c *Client) server(t Target) *serverState {
 	key := t.ID + "\x00" + t.URL
 	if t.Handshake {
-		key += "\x00" // it may use a different protocol otherwise
+		key += "\x00" // without Handshake, the server may use another protocol
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 )
 
 // A clock is the context of a call whose caller can answer questions. It ends when the call's time
-// is up. The time stops while a question is open, because the time that a person needs does not
-// count against the server.
+// is up. It stops while a question is open, because a person's time does not count against the
+// server.
 type clock struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -34,7 +34,7 @@ func (c *Client) newClock(ctx context.Context, limit time.Duration) (*clock, con
 	return k, func() {
 		k.mu.Lock()
 		k.timer.Stop()
-		k.holds++ // so that no question starts it again
+		k.holds++ // so that the end of a question does not start the clock again
 		k.mu.Unlock()
 		k.cancel(context.Canceled)
 		stop()

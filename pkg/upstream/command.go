@@ -22,7 +22,8 @@ type Command struct {
 	Dir  string            // working directory; "": this process's own
 }
 
-// programURL is the address of requests to programs, where HTTP needs one. Nothing dials it.
+// programURL is the URL of requests to programs, because an HTTP request needs a URL. Nothing dials
+// it.
 var programURL = url.URL{Scheme: "stdio", Host: "program"}
 
 // resolveCommand prepares a target whose server is a program.
@@ -73,7 +74,7 @@ func variableSecrets(name, value string) (secrets []string) {
 	authority, _, _ := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		_, password, _ := strings.Cut(authority[:at], ":")
-		secrets = append(secrets, password) // as it is written, even if the URL does not parse
+		secrets = append(secrets, password) // the raw text, even if the URL is invalid
 	}
 	if u, err := url.Parse("http://" + rest); err == nil {
 		_, credentials := urlSecrets(u)

@@ -21,8 +21,8 @@ import (
 
 const (
 	maxServerRequests = 64              // server requests during one call that get an answer
-	maxQuestions      = 16              // requests of them that go to the caller
-	maxOpenQuestions  = 4               // at once
+	maxQuestions      = 16              // of these requests, the maximum for the caller
+	maxOpenQuestions  = 4               // open at the same time
 	maxQuestion       = 1 << 20         // bytes of one request
 	answerTimeout     = 2 * time.Second // to send one answer
 )
@@ -34,8 +34,8 @@ type question struct {
 	params json.RawMessage
 }
 
-// A questions holds the questions of a server during one operation. Goroutines of their own answer
-// them, so that the operation continues to read the stream. A nil *questions belongs to a server
+// A questions holds the questions of a server during one operation. Each question has its own
+// goroutine, so that the operation continues to read the stream. A nil *questions is for a server
 // that asks nothing.
 type questions struct {
 	mu         sync.Mutex
@@ -51,8 +51,8 @@ func newQuestions() *questions {
 	return &questions{open: map[string]context.CancelFunc{}, elicits: map[string]bool{}}
 }
 
-// answerQuestion takes a request that the server sent on the stream of resp. The answer goes out on
-// the same session, but not after the end of the call.
+// answerQuestion takes a request that the server sent on the stream of resp. The gateway sends the
+// answer on the same session, but not after the end of the call.
 func (o *operation) answerQuestion(ctx context.Context, s mcpSession, resp *http.Response, q question) {
 	if o.questions == nil {
 		o.questions = newQuestions()
@@ -69,7 +69,7 @@ func (o *operation) answerQuestion(ctx context.Context, s mcpSession, resp *http
 	if len(q.params) > 0 {
 		q.params = o.scrubbed(q.params)
 	}
-	refused := x.admit(client, q) // first: the call's answer may come next
+	refused := x.admit(client, q) // first, because the call's answer may come next
 	go func() {
 		body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: q.id}}
 		if q.method == mcp.MethodPing {
@@ -86,7 +86,8 @@ func (o *operation) answerQuestion(ctx context.Context, s mcpSession, resp *http
 		}
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		// Best effort: if a server does not take the answer, the time of the call bounds it.
+		// Best effort: if a server does not read the answer, the time limit of the call ends the
+		// attempt.
 		if handed, err := c.post(ctx, ep, s, message{}, body.Bytes()); err == nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(handed.Body, maxEvidence))
 			_ = handed.Body.Close()
@@ -133,7 +134,7 @@ func (x *questions) withdraw(id json.RawMessage) {
 	}
 }
 
-// endAll ends all questions: the call is over.
+// endAll ends all questions at the end of the call.
 func (x *questions) endAll() {
 	if x == nil {
 		return
@@ -146,7 +147,7 @@ func (x *questions) endAll() {
 	clear(x.open)
 }
 
-// ask asks the caller. An error is an [*mcp.Error], for the server.
+// ask sends a question to the caller. An error is an [*mcp.Error], for the server.
 func (x *questions) ask(ctx context.Context, c mcp.Client, clock *clock, q question) (json.RawMessage, error) {
 	if clock != nil {
 		clock.hold()
@@ -230,8 +231,9 @@ func (x *questions) note() string {
 	return ""
 }
 
-// forServer returns a client's refusal as the server knows it. In the handshake protocol, a method
-// or a part of a method that the client did not declare has no error code of its own.
+// forServer returns a client's refusal with a code that the server understands. The handshake
+// protocol has no special code for a method, or a part of a method, that the client did not
+// declare.
 func forServer(e *mcp.Error) *mcp.Error {
 	if e.Code == mcp.CodeMissingCapability {
 		return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client has not declared that it can do this"}
@@ -249,8 +251,8 @@ func errorObject(err error) []byte {
 	return o.Bytes()
 }
 
-// withNote returns a result that reports an error with one more text block. Any other result stays
-// unchanged: the tool worked without an answer.
+// withNote adds a text block to a result that reports an error. Any other result stays unchanged,
+// because the tool succeeded without an answer.
 func withNote(result json.RawMessage, note string) json.RawMessage {
 	o, err := rawjson.Split(result, rawjson.Lenient)
 	if err != nil || string(o.Get("isError")) != "true" {

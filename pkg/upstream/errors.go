@@ -48,7 +48,7 @@ func brokenProtocol(format string, args ...any) error {
 // status may come from an earlier attempt.
 type statusError struct {
 	status int
-	body   string // the part of it that was kept
+	body   string // the kept part of the body
 }
 
 func (e *statusError) Error() string {

@@ -16,10 +16,10 @@ const maxEvidence = 4 << 10
 
 // An exchange holds the facts of one HTTP request and its response.
 type exchange struct {
-	sent     bool // there was a connection: the request may have been delivered
+	sent     bool // there was a connection, so the request may have arrived
 	session  bool // the request carried a session id
 	answered bool // bytes came back
-	garbled  bool // and they do not begin like HTTP
+	garbled  bool // the bytes that came back do not begin like HTTP
 	unpacked bool // the body came compressed
 
 	status   int // 0: no response
@@ -38,7 +38,7 @@ func recorded(ctx context.Context, last **exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, last)
 }
 
-// beginExchange returns the exchange of req, and stores it where the caller of [recorded] wants it.
+// beginExchange returns the exchange of req, and stores it for the caller of [recorded].
 func beginExchange(req *http.Request) *exchange {
 	x := &exchange{session: req.Header.Get(mcp.HeaderSession) != ""}
 	if last, ok := req.Context().Value(exchangeKey{}).(**exchange); ok {
@@ -75,7 +75,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.answered, x.status, x.header, x.unpacked = true, resp.StatusCode, resp.Header, resp.Uncompressed
-	if resp.StatusCode/100 != 2 { // otherwise the body is an answer
+	if resp.StatusCode/100 != 2 { // the body of a success is an answer
 		resp.Body = &recordedBody{ReadCloser: resp.Body, x: x}
 	}
 	return resp, nil

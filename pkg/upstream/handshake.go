@@ -13,9 +13,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// handshake finds out the server's protocol: it sends server/discover, which a server of the
-// stateless protocol must know, and then initialize. If the gateway remembers that a server uses
-// the handshake protocol, it sends server/discover only after the server has changed.
+// handshake detects the server's protocol. It sends server/discover, which a server of the
+// stateless protocol must support, and then initialize. If a server is known to use the handshake
+// protocol, handshake sends server/discover only after the server has changed.
 func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, error) {
 	if o.t.Handshake {
 		return o.initialize(ctx)
@@ -29,7 +29,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	o.askedModern = o.c.o.Now()
 	s := mcpSession{modern: true, version: mcp.VersionModern, declared: o.t.declared()}
 	result, err := o.discover(ctx, s)
-	if slices.Contains(versionsIn(err), s.version) { // refused, but also supported: instances of two versions answer
+	if slices.Contains(versionsIn(err), s.version) { // instances of two versions answer
 		result, err = o.discover(ctx, s)
 	}
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
@@ -43,7 +43,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 		if _, own := errors.AsType[*outcome.RPCError](refused); !own {
 			return legacy, refused
 		}
-		result, err = o.discover(ctx, s) // it started slowly
+		result, err = o.discover(ctx, s) // the program started slowly
 	}
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 		Capabilities map[string]json.RawMessage `json:"capabilities"`
 	}
 	if json.Unmarshal(result, &d) != nil {
-		return nil, brokenProtocol("server/discover: the result is not one")
+		return nil, brokenProtocol("server/discover: the result is not valid")
 	}
 	if !slices.Contains(d.Supported, mcp.VersionModern) {
 		return o.fallBack(ctx, d.Supported)
@@ -74,8 +74,8 @@ func versionsIn(err error) []string {
 	return nil
 }
 
-// discover asks for the stateless protocol. A program may never answer, so discover waits less for
-// it than for the answer to initialize.
+// discover requests the stateless protocol. A program may never answer, so discover waits for it
+// less long than for the answer to initialize.
 func (o *operation) discover(ctx context.Context, s mcpSession) (json.RawMessage, error) {
 	if o.t.Command != nil {
 		own, cancel := context.WithTimeout(ctx, o.c.limits.discover)
@@ -85,8 +85,8 @@ func (o *operation) discover(ctx context.Context, s mcpSession) (json.RawMessage
 	return o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
 }
 
-// silent reports whether a program treated a request before initialize as some programs of the
-// handshake protocol do: it did not answer, or it ended.
+// silent reports whether a program did not answer a request before initialize, or ended, as some
+// programs of the handshake protocol do.
 func (o *operation) silent(ctx context.Context, err error) bool {
 	if o.t.Command == nil || ctx.Err() != nil {
 		return false
@@ -139,14 +139,14 @@ func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 		Capabilities map[string]json.RawMessage `json:"capabilities"`
 	}
 	if json.Unmarshal(result, &r) != nil {
-		return nil, brokenProtocol("initialize: the result is not one")
+		return nil, brokenProtocol("initialize: the result is not valid")
 	}
 	if !slices.Contains(legacyVersions(), r.Version) {
 		return nil, &protocolError{outcome.ReasonVersion, "initialize: the server chose a protocol version that the gateway does not know"}
 	}
 	s := mcpSession{version: r.Version, id: o.last.header.Get(mcp.HeaderSession)}
 	if !validSession(s.id) {
-		return nil, brokenProtocol("initialize: the session id is not one")
+		return nil, brokenProtocol("initialize: the session id is not valid")
 	}
 	s.note(r.Capabilities, o.c.o.Now())
 	if _, ok := r.Capabilities["logging"]; ok {
@@ -154,7 +154,7 @@ func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	}
 	if err := o.notify(ctx, s, mcp.NotificationInitialized, nil); err != nil {
 		if s.id != "" {
-			o.c.endLater(o.t, &s) // otherwise it stays open, and the next attempt opens another
+			o.c.endLater(o.t, &s) // or it stays open, and the next attempt opens another session
 		}
 		return nil, err
 	}

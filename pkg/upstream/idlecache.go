@@ -13,7 +13,7 @@ import (
 // the same listing. The listing can hardly change while the program does not run.
 
 // idleListing returns the last listing of the server's program. It returns false if the program has
-// not ended since, or another program of the server started after that.
+// not ended since that listing, or if another program of the server has started since.
 func (ps *programs) idleListing(k entryKey, c *Command) (outcome.Outcome, bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -58,7 +58,7 @@ func (ps *programs) keep(targets []Target) {
 func (ps *programs) end(ctx context.Context) {
 	ps.mu.Lock()
 	for _, s := range ps.slots {
-		s.running = nil // it has to end
+		s.running = nil // the program has to end
 	}
 	ps.mu.Unlock()
 	ps.host.Close(ctx, exitPatience)

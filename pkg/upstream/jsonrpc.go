@@ -70,7 +70,7 @@ func parseReply(raw []byte) (reply, error) {
 	case isRequest:
 		return reply{}, errNotReply
 	case (r.result == nil) == (fault == nil):
-		return reply{}, brokenProtocol("answer has not exactly one of result and error")
+		return reply{}, brokenProtocol("answer must have either a result or an error")
 	case fault != nil:
 		r.err, err = parseRPCError(fault)
 		return r, err
@@ -96,7 +96,7 @@ func parseRPCError(raw json.RawMessage) (*outcome.RPCError, error) {
 		}
 	}
 	if err != nil || !code {
-		return nil, brokenProtocol("error object is not one of JSON-RPC")
+		return nil, brokenProtocol("error object is not valid JSON-RPC")
 	}
 	return e, nil
 }

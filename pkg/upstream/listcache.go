@@ -20,7 +20,7 @@ import (
 // its SHA-256, and parses the reply only if it differs. The comparison skips the request id, which
 // differs each time: the id is a number at the same position in both replies.
 
-// A cachedPage is a page of a list as it was read.
+// A cachedPage describes the last read of a page of a list.
 type cachedPage struct {
 	method string
 	at     int               // position of the request id in the reply
@@ -56,7 +56,7 @@ func digestOf(pages []cachedPage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A pageReader reads the reply that contains a page.
+// A pageReader reads a reply that contains a page.
 type pageReader struct {
 	want   *cachedPage   // the same page of the last load; nil: unknown
 	page   cachedPage    // the page of this load
@@ -78,7 +78,7 @@ func (p *pageReader) unchanged(id int64, raw []byte) bool {
 	return true
 }
 
-// reply is [replyTo], but returns no result if the reply is unchanged.
+// reply is [replyTo] without a result for an unchanged reply.
 func (p *pageReader) reply(id int64, raw []byte) (json.RawMessage, error) {
 	if p.unchanged(id, raw) {
 		return nil, nil
@@ -95,7 +95,7 @@ func (p *pageReader) parse(id int64, raw []byte) (json.RawMessage, error) {
 	return r.result, nil
 }
 
-// replies are buffers for replies. Most servers' replies fit.
+// replies are buffers for replies. The replies of most servers fit into them.
 var replies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // maxKeptReply is the largest buffer that the pool keeps.
@@ -128,8 +128,8 @@ func (p *pageReader) json(resp *http.Response, id int64) (json.RawMessage, error
 
 // reader returns the reader of the next page of all.
 func (l *listing) reader(all *pages) *pageReader {
-	p := &pageReader{page: cachedPage{method: all.of.method}}
-	if i := len(l.cached) + len(all.cached); l.before != nil && i < len(l.before.pages) && l.before.pages[i].method == all.of.method {
+	p := &pageReader{page: cachedPage{method: all.list.method}}
+	if i := len(l.cached) + len(all.cached); l.before != nil && i < len(l.before.pages) && l.before.pages[i].method == all.list.method {
 		p.want = &l.before.pages[i]
 	}
 	return p
@@ -156,8 +156,8 @@ func (l *listing) note(all *pages, p *pageReader, result json.RawMessage) (curso
 	return cursor, nil
 }
 
-// parse parses the unchanged lists because another list has changed. All later pages are parsed
-// too.
+// parse parses the unchanged lists after another list has changed. After that, the load parses all
+// later pages too.
 func (l *listing) parse() error {
 	l.before = nil
 	for _, all := range l.unparsed {
@@ -177,11 +177,11 @@ func (p *pages) parse() error {
 			raw = bytes.Clone(raw)
 			release(r.buffer)
 		}
-		said, err := parseReply(raw)
+		answer, err := parseReply(raw)
 		if err != nil {
 			return err
 		}
-		if _, err := p.add(said.result); err != nil {
+		if _, err := p.add(answer.result); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (l *load) conclude(out *outcome.Outcome, found *listing) error {
 	return nil
 }
 
-// cacheLists stores what the server's lists are; nil: unknown.
+// cacheLists stores the state of the server's lists; nil means unknown.
 func (s *serverState) cacheLists(h *cachedLists) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// Many servers of the handshake protocol send messages on a stream that their client keeps open
-// beside its requests. These are messages that belong to no request, such as log messages, and
+// Many servers of the handshake protocol send messages on a stream that their client keeps open in
+// addition to its requests. Such messages belong to no request, for example log messages, and
 // questions of a tool that do not name their call. The gateway keeps the stream open while the
 // session has calls that want such messages.
 
 const (
-	listenWait = 500 * time.Millisecond // once a session: earlier messages are lost
+	listenWait = 500 * time.Millisecond // wait once for each session: earlier messages are lost
 	listenIdle = 10 * time.Second       // after the last call, the stream closes
 )
 
@@ -43,8 +43,8 @@ type listeningCall struct {
 	o   *operation // a copy for the stream's goroutine; shared fields have locks
 }
 
-// listen keeps the stream of session s open while request id is under way, and returns a function
-// that ends that. It waits for the stream once.
+// listen keeps the stream of session s open for request id until the caller calls leave. It waits
+// for the stream once.
 func (o *operation) listen(ctx context.Context, s *mcpSession, id int64) (leave func()) {
 	logs := o.client.LogLevel != "" && o.client.Notify != nil && s.logs != nil
 	asks := o.client.Ask != nil && mcp.Askable(o.client.Capabilities)
@@ -69,8 +69,8 @@ func (o *operation) listen(ctx context.Context, s *mcpSession, id int64) (leave 
 	}
 }
 
-// await waits until the server has accepted or refused the stream. After one late answer, it does
-// not wait for that server again: some servers send nothing before the first message.
+// await waits until the server has accepted or refused the stream. After one late answer, await
+// does not wait for that server again, because some servers send nothing before the first message.
 func (h *listenStream) await(ctx context.Context) {
 	if h.slow.Load() {
 		return
@@ -94,7 +94,7 @@ func (c *Client) openListenStream(ep *endpoint, s mcpSession) *listenStream {
 		refused := c.readListenStream(ctx, ep, s, h)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.over, h.refused = true, refused && ctx.Err() == nil // otherwise nobody needed it any more
+		h.over, h.refused = true, refused && ctx.Err() == nil // a canceled stream is not refused
 		if refused {
 			close(h.ready)
 		}
@@ -130,7 +130,7 @@ func (c *Client) readListenStream(ctx context.Context, ep *endpoint, s mcpSessio
 }
 
 // take passes a message to the calls that it may belong to. A notification goes to each call that
-// it matches. A question or a log message names no call, and goes to the newest.
+// it matches. A question or a log message names no call, so the newest call gets it.
 func (h *listenStream) take(s mcpSession, data []byte) {
 	m, err := rawjson.Split(data, rawjson.Lenient)
 	if err != nil {

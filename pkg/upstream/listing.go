@@ -35,8 +35,8 @@ var (
 )
 
 // declared reports whether the server says that it has the list.
-func (of listOf) declared(s *mcpSession) bool {
-	switch of.kind {
+func (list listOf) declared(s *mcpSession) bool {
+	switch list.kind {
 	case tool.Prompt:
 		return s.prompts
 	case tool.Resource:
@@ -46,21 +46,21 @@ func (of listOf) declared(s *mcpSession) bool {
 	}
 }
 
-// absent reports whether an unknown method means that the server has no such items. Many servers
-// declare resources without templates, or declare all features of their library.
-func (of listOf) absent(s *mcpSession) bool { return of.kind != tool.Tool || !of.declared(s) }
+// absent reports whether the error "unknown method" means that the server has no such items. Many
+// servers declare resources without templates, or declare all features of their library.
+func (list listOf) absent(s *mcpSession) bool { return list.kind != tool.Tool || !list.declared(s) }
 
 // others reads the lists that the server declares in addition to its tools. An error in one list
-// fails nothing else: others notes the error.
+// does not affect other lists. others records the error in out.
 func (l *load) others(out *outcome.Outcome, found *listing) {
 	declared := l.session
-	for _, of := range otherLists {
-		if declared == nil || !of.declared(declared) {
+	for _, list := range otherLists {
+		if declared == nil || !list.declared(declared) {
 			continue
 		}
-		ended, err := l.attempt(l.caller, l.whole, func() error { return l.list(of, found) })
+		end, err := l.attempt(l.caller, l.whole, func() error { return l.list(list, found) })
 		if err != nil {
-			out.Unread = append(out.Unread, outcome.Unread{List: of.name, Reason: ended.Reason, Error: l.text(err)})
+			out.Unread = append(out.Unread, outcome.Unread{List: list.name, Reason: end.Reason, Error: l.text(err)})
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (l *listing) join(p *pages) {
 	if l.lists++; l.lists == 1 || p.own.ttl < l.ttl {
 		l.ttl = p.own.ttl
 	}
-	if p.of.kind == tool.Tool {
+	if p.list.kind == tool.Tool {
 		l.tools = append(l.tools, p.taken...)
 	} else {
 		l.items = append(l.items, p.taken...)
@@ -111,7 +111,7 @@ func (l *listing) join(p *pages) {
 
 // A pages collects the pages of one list.
 type pages struct {
-	of      listOf
+	list    listOf
 	before  *listing // the lists before it
 	own     listing
 	taken   []tool.Definition
@@ -126,16 +126,16 @@ type pages struct {
 // add reads one page and returns the cursor of the next page, or nil after the last.
 func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
 	if p.size += len(result); p.size > maxListing {
-		return nil, brokenProtocol("%s is longer than %d bytes", p.of.method, maxListing)
+		return nil, brokenProtocol("%s is longer than %d bytes", p.list.method, maxListing)
 	}
 	page, err := rawjson.Split(result, rawjson.Lenient)
-	items, next := page.Get(p.of.member), page.Get("nextCursor")
+	items, next := page.Get(p.list.member), page.Get("nextCursor")
 	list, bad := rawjson.Elements(items)
 	if err != nil || bad != nil {
-		return nil, brokenProtocol("%s: the result has no list of %s", p.of.method, p.of.member)
+		return nil, brokenProtocol("%s: the result has no list of %s", p.list.method, p.list.member)
 	}
-	if p.listed += len(list); p.listed > maxListed { // each costs a permanent record
-		return nil, brokenProtocol("%s has more than %d %s", p.of.method, maxListed, p.of.member)
+	if p.listed += len(list); p.listed > maxListed { // each item needs a permanent record
+		return nil, brokenProtocol("%s has over %d %s", p.list.method, maxListed, p.list.member)
 	}
 	if ttl := ttlOf(page); len(p.cursors) == 0 || ttl < p.own.ttl {
 		p.own.ttl = ttl
@@ -147,9 +147,9 @@ func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
 	case next == nil, string(next) == "null", string(next) == `""`:
 		return nil, nil
 	case next[0] != '"':
-		return nil, brokenProtocol("%s: the cursor is not a string", p.of.method)
+		return nil, brokenProtocol("%s: the cursor is not a string", p.list.method)
 	case slices.Contains(p.cursors, string(next)):
-		return nil, brokenProtocol("%s: a cursor came twice", p.of.method)
+		return nil, brokenProtocol("%s: a cursor came twice", p.list.method)
 	}
 	p.cursors = append(p.cursors, string(next))
 	return next, nil
@@ -169,9 +169,10 @@ func ttlOf(page rawjson.Object) time.Duration {
 }
 
 // take adds one definition, or the reason for its refusal. One bad item does not fail its server.
-// take also keeps a definition that is nested too deeply, because a known item then has to wait.
+// take also keeps a definition that is nested too deeply, because a known item then has to wait for
+// approval.
 func (p *pages) take(raw json.RawMessage) {
-	d, err := tool.ParseItem(p.of.kind, raw)
+	d, err := tool.ParseItem(p.list.kind, raw)
 	if err == nil {
 		err = p.check(d)
 	}
@@ -182,8 +183,8 @@ func (p *pages) take(raw json.RawMessage) {
 	if err != nil {
 		if len(p.own.refused) < maxRefused {
 			p.own.refused = append(p.own.refused, outcome.Refusal{
-				Name:   text.Quote(nameIn(p.of, raw), 100), // an unreadable item has no name
-				Kind:   p.of.kind,
+				Name:   text.Quote(nameIn(p.list, raw), 100), // an unreadable item has no name
+				Kind:   p.list.kind,
 				Reason: text.Clip(err.Error(), 240),
 			})
 		}
@@ -193,7 +194,7 @@ func (p *pages) take(raw json.RawMessage) {
 	p.taken = append(p.taken, d)
 }
 
-// name registers the id of a definition, so that no other definition gets it.
+// name registers the id of a definition, so that no other definition uses the id.
 func (l *listing) name(d tool.Definition) {
 	if l.ids == nil {
 		l.ids = map[string]bool{}
@@ -201,13 +202,13 @@ func (l *listing) name(d tool.Definition) {
 	l.ids[d.ID("").Key()] = true
 }
 
-// nameIn returns what identifies an item in its list.
-func nameIn(of listOf, raw json.RawMessage) string {
+// nameIn returns the text that identifies an item in its list.
+func nameIn(list listOf, raw json.RawMessage) string {
 	key := "name"
-	if of.kind == tool.Resource {
+	if list.kind == tool.Resource {
 		key = "uri"
 	}
-	if of.template {
+	if list.template {
 		key = "uriTemplate"
 	}
 	return rawjson.Text(rawjson.Get(raw, key))
@@ -218,7 +219,7 @@ func nameIn(of listOf, raw json.RawMessage) string {
 func (p *pages) check(d tool.Definition) error {
 	deep := tool.CheckDepth(d.Raw)
 	switch {
-	case deep != nil: // the other checks may fail on it
+	case deep != nil: // the other checks may fail on a nested definition
 	case d.Kind == tool.Tool:
 		if _, err := tool.HeaderParams(d.InputSchema); err != nil {
 			return err
@@ -229,9 +230,9 @@ func (p *pages) check(d tool.Definition) error {
 		if bytes.Contains(d.Raw, []byte(`"taskSupport"`)) && rawjson.Text(rawjson.Get(rawjson.Get(d.Raw, "execution"), "taskSupport")) == "required" {
 			return errors.New(outcome.RefusedTask)
 		}
-	case d.Template && !p.of.template:
+	case d.Template && !p.list.template:
 		return errors.New("a template is listed among the resources")
-	case !d.Template && p.of.template:
+	case !d.Template && p.list.template:
 		return errors.New("a resource is listed among the templates")
 	}
 	if key := d.ID("").Key(); !p.own.ids[key] && !p.before.ids[key] {

@@ -25,9 +25,9 @@ const (
 )
 
 // Load lists the tools of one server, and the other lists that it declares. It makes at most 3
-// attempts. The first page has to come within 10 s, and all pages within 60 s. Load ends 500 ms
-// before the caller's deadline. In each attempt the handshake and each page have 5 s. Load retries
-// only transient failures. It always returns.
+// attempts. The time limits are 10 s until the first page, 60 s for all pages, and 5 s for each
+// page and handshake. Load ends 500 ms before the caller's deadline. It retries only transient
+// failures. It always returns.
 //
 // If Load cannot read a list of prompts or resources, the outcome names the list and the load
 // succeeds.
@@ -35,20 +35,20 @@ func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 	return c.load(ctx, t, func(outcome.Outcome) {})
 }
 
-// load is Load. It calls met with the outcome of each attempt; met must not block.
-func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) outcome.Outcome {
+// load is Load. It calls note with the outcome of each attempt; note must not block.
+func (c *Client) load(ctx context.Context, t Target, note func(outcome.Outcome)) outcome.Outcome {
 	ended := make(chan outcome.Outcome, 1)
-	go c.loadHere(ctx, t, met, func(out outcome.Outcome) { ended <- out })
+	go c.loadHere(ctx, t, note, func(out outcome.Outcome) { ended <- out })
 	return <-ended
 }
 
 // loadHere is load on a goroutine that it may leave behind if the load ignores its deadline. It
 // calls ended once with the outcome, at most shortly after the deadline.
-func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome.Outcome)) {
+func (c *Client) loadHere(ctx context.Context, t Target, note, ended func(outcome.Outcome)) {
 	start := c.o.Now()
 	span := observe.StartSpan(ctx, observe.Load)
 	ctx = span.Context
-	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, met: met, over: make(chan struct{})}
+	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, note: note, over: make(chan struct{})}
 	first := c.limits.load
 	if l.limit = c.limits.attempt; t.Command != nil && c.programs != nil {
 		if out, ok := c.programs.idleListing(l.key, t.Command); ok {
@@ -58,7 +58,7 @@ func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome
 		}
 		if p := c.programs.starting(l.key, t.Command); p != nil && time.Since(p.started) > c.limits.program {
 			span.End()
-			ended(c.ended(span, "load", t, start, p.notStarted())) // it has its answer
+			ended(c.ended(span, "load", t, start, p.notStarted())) // the caller has its answer
 			return
 		}
 		l.limit, first = c.limits.program, max(first, c.limits.program)
@@ -103,14 +103,14 @@ type load struct {
 	*operation
 	caller context.Context
 	whole  context.Context // of the load
-	first  context.Context // until the first page: a silent server gets less time
+	first  context.Context // until the first page, because a silent server gets less time
 	paged  atomic.Bool     // the first page has come
 	over   chan struct{}   // closed when the load has ended
-	met    func(outcome.Outcome)
+	note   func(outcome.Outcome)
 }
 
-// ends waits from the time limit of the first page on. It reports whether the load ended by shortly
-// after its own limit.
+// ends waits for the end of the load, after the time limit of the first page. It reports whether
+// the load ended within its own time limit and a short grace time.
 func (l *load) ends() bool {
 	if l.paged.Load() {
 		select {
@@ -143,7 +143,7 @@ func (l *load) run() outcome.Outcome {
 			}
 			return l.list(listOfTools, &found)
 		})
-		l.met(out)
+		l.note(out)
 		return out, err
 	})
 	l.explain(&out)
@@ -158,28 +158,28 @@ func (l *load) run() outcome.Outcome {
 }
 
 // list adds all pages of one list to found.
-func (l *load) list(of listOf, found *listing) error {
+func (l *load) list(kind listOf, found *listing) error {
 	ctx := l.first
 	if l.paged.Load() {
 		ctx = l.whole
 	}
-	all := &pages{of: of, before: found}
+	all := &pages{list: kind, before: found}
 	var cursor json.RawMessage
 	var began *mcpSession
 	for page := 1; page <= maxPages; page++ {
 		l.page = found.reader(all)
 		result, err := l.do(ctx, func(on mcpSession) (message, error) {
-			return message{method: of.method, params: l.c.listParams(on, cursor)}, nil
+			return message{method: kind.method, params: l.c.listParams(on, cursor)}, nil
 		})
 		if page == 1 {
 			began = l.session
 		} else if l.session != nil && l.session != began {
-			// The server opened a new session half-way, and the cursor belonged to the old one. A
-			// second chance comes only once, so the loop ends.
-			all, cursor, page = &pages{of: of, before: found}, nil, 0
+			// The server opened a new session half-way, and the cursor belonged to the old session.
+			// There is only one such retry, so the loop ends.
+			all, cursor, page = &pages{list: kind, before: found}, nil, 0
 			continue
 		}
-		if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && rpc.Code == mcp.CodeMethodNotFound && page == 1 && l.session != nil && of.absent(l.session) {
+		if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && rpc.Code == mcp.CodeMethodNotFound && page == 1 && l.session != nil && kind.absent(l.session) {
 			return nil
 		}
 		if err != nil {
@@ -195,7 +195,7 @@ func (l *load) list(of listOf, found *listing) error {
 			return nil
 		}
 	}
-	return brokenProtocol("%s has more than %d pages", of.method, maxPages)
+	return brokenProtocol("%s has more than %d pages", kind.method, maxPages)
 }
 
 // checkReferences refuses a definition that refers to another document.

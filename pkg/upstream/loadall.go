@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// burst is how many loads begin at once before the gateway knows which authorization service
-	// checks its requests: a cold service can handle this many.
+	// burst is how many loads begin together at first, because a cold authorization service can
+	// handle this many.
 	burst = 8
 
-	// burstTime is when a load no longer belongs to a burst: its request has passed the
-	// authorization service, or hangs.
+	// burstTime is the time after which a load no longer belongs to a burst. A request of that age
+	// has passed the authorization service or hangs.
 	burstTime = time.Second
 )
 
@@ -32,9 +32,9 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 
 // LoadEach starts to load the targets in their order, and calls each with every outcome as it
 // comes, one at a time. At most Options.Concurrency targets load at once. While each runs, at most
-// that many outcomes wait, so LoadEach stores no other outcomes. At first, no more than eight loads
-// begin within a second, because a burst makes a cold authorization service fail. Each round of
-// successful loads permits one more, until the service is overloaded.
+// Options.Concurrency outcomes wait, and LoadEach stores no other outcomes. At first, no more than
+// eight loads begin within a second, because a burst makes a cold authorization service fail. Each
+// round of successful loads permits one more, until the service is overloaded.
 //
 // The targets are the complete list: LoadEach ends the programs of other servers.
 //
@@ -48,12 +48,12 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 	if c.programs != nil {
 		c.programs.keep(targets)
 	}
-	// A load must not count the end of all loads as its own server's failure. It is canceled then,
-	// without an outcome.
+	// The end of all loads is no failure of a load's server. It cancels the load, which then has no
+	// outcome.
 	loading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	// Functions that the loading goroutines send to this one. Few goroutines load at once, and each
-	// waits only until its function has run.
+	// events has functions that the loading goroutines send to this goroutine. Few goroutines load
+	// at the same time, and each waits only until its function has run.
 	events := make(chan func(), c.o.Concurrency*(c.limits.attempts+2))
 	p := newPacer(c.o.Concurrency, c.limits.burst)
 	loads := crew{make(chan func())}
@@ -65,13 +65,13 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 			calm := time.AfterFunc(burstTime, func() {
 				select {
 				case events <- func() { delete(p.starting, i) }:
-				default: // the end of the load repeats it
+				default: // the end of the load reports the reason again
 				}
 			})
 			loads.run(func() {
 				sleep(loading, c.o.Jitter(c.limits.start))
-				met := func(o outcome.Outcome) { events <- func() { p.met(o.Reason) } }
-				c.loadHere(loading, targets[i], met, func(o outcome.Outcome) {
+				note := func(o outcome.Outcome) { events <- func() { p.noteAttempt(o.Reason) } }
+				c.loadHere(loading, targets[i], note, func(o outcome.Outcome) {
 					events <- func() {
 						calm.Stop()
 						p.end(i, o.Status)
@@ -97,8 +97,8 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 	}
 }
 
-// A crew runs functions on goroutines that it keeps, because the stack of a new goroutine has to
-// grow again. The goroutines end when work is closed.
+// A crew runs functions on a few goroutines that it reuses, because the stack of each new goroutine
+// has to grow first. The goroutines end when work is closed.
 type crew struct{ work chan func() }
 
 // run starts f and does not wait for it.
@@ -138,8 +138,8 @@ func (p *pacer) start(i int) bool {
 	return true
 }
 
-// met handles the reason of one attempt; the load may continue.
-func (p *pacer) met(reason string) {
+// noteAttempt handles the reason of one attempt; the load may continue.
+func (p *pacer) noteAttempt(reason string) {
 	switch reason {
 	case outcome.ReasonAuthzUnavailable: // many servers share the service
 		p.limit, p.fixed = min(burst, p.limit), true

@@ -198,11 +198,11 @@ func TestPacer(t *testing.T) {
 	if n := start(); n != 1 {
 		t.Errorf("beside one that hangs %d more begin, want 1", n)
 	}
-	p.met(outcome.ReasonRateLimited)
+	p.noteAttempt(outcome.ReasonRateLimited)
 	if p.limit != 8 || p.fixed {
 		t.Errorf("the limit is %d, fixed %t, after a server was busy, want 8", p.limit, p.fixed)
 	}
-	p.met(outcome.ReasonAuthzUnavailable)
+	p.noteAttempt(outcome.ReasonAuthzUnavailable)
 	for i := range 100 {
 		p.end(i, outcome.Available)
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // The gateway forwards a server's notifications during a call to the caller: progress and log
-// messages. A text of a locked tool cannot reach an agent this way: the gateway only sends calls of
-// callable tools. A call's own stream belongs to that call. The gateway removes the server's
-// credentials from notifications as it does from results.
+// messages. A text of a locked tool cannot reach an agent this way, because the gateway sends only
+// calls of callable tools. The messages on a call's own stream belong to that call. The gateway
+// removes the server's credentials from notifications as it does from results.
 
 const (
 	maxForwarded = 64 << 10 // bytes of one notification; a longer log message is cut
@@ -57,7 +57,7 @@ func (o *operation) forward(method string, params json.RawMessage) {
 		return
 	}
 	size := len(params)
-	p, _ := rawjson.Split(o.scrubbed(params), rawjson.Lenient) // first: half a secret would not be found after a cut
+	p, _ := rawjson.Split(o.scrubbed(params), rawjson.Lenient) // first: a cut may halve a secret
 	var tell bool
 	switch method {
 	case mcp.NotificationProgress:
@@ -106,13 +106,13 @@ func isNumber(v json.RawMessage) bool {
 func shorten(p *rawjson.Object, size int) bool {
 	data := p.Get("data")
 	if size > maxForwarded {
-		said := rawjson.Text(data)
-		if said == "" {
-			said = string(data)
+		data := rawjson.Text(data)
+		if data == "" {
+			data = string(data)
 		}
 		*p = rawjson.Object{
 			{Name: "level", Value: p.Get("level")},
-			{Name: "data", Value: rawjson.Quote(text.Clip(said, maxSentence) + " (a log message of " + strconv.Itoa(size) + " bytes, cut by the gateway)")},
+			{Name: "data", Value: rawjson.Quote(text.Clip(data, maxSentence) + " (a log message of " + strconv.Itoa(size) + " bytes, cut by the gateway)")},
 		}
 	}
 	return data != nil
@@ -136,9 +136,9 @@ func (l *logSetting) lower(level mcp.LogLevel) bool {
 	}
 }
 
-// setLevel sets the log level of a server of the handshake protocol: once a session, and again for
-// a caller that wants more. Each caller gets the messages of its own level. If the server refuses,
-// the call continues.
+// setLevel sets the log level of a server of the handshake protocol, once for each session and
+// again for a caller that wants more messages. Each caller gets the messages of its own level. If
+// the server refuses, the call continues.
 func (o *operation) setLevel(ctx context.Context, s *mcpSession) {
 	if o.client.Notify == nil || s.logs == nil || !s.logs.lower(mcp.ParseLogLevel(o.client.LogLevel)) {
 		return

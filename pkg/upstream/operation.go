@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
-// An operation is one load or one call of one server, and records which retries it has used. One
-// goroutine runs it.
+// An operation is one load or one call of one server, and records its used retries. One goroutine
+// runs it.
 type operation struct {
 	c      *Client
 	t      Target
@@ -39,7 +39,7 @@ type operation struct {
 	ambiguous *ambiguity // an answer that a new handshake must explain; nil: none
 
 	limit   time.Duration // of each step, a handshake or a request; 0: none
-	expired bool          // the last step took longer
+	expired bool          // the last step exceeded the limit
 
 	client    mcp.Client // gets the server's messages and questions; the zero value in a load
 	clock     *clock     // stops during a question; nil: none
@@ -74,7 +74,7 @@ func (o *operation) begin(ctx context.Context) error {
 // do sends one request, after a handshake if there is no session. Four errors get a retry, once per
 // operation, because they prove that the server did not process the request: a credential that has
 // changed, a lost session, a version to negotiate, and a changed protocol. A lost session gets two
-// retries if another instance had opened the next one.
+// retries if another instance had opened the next session.
 func (o *operation) do(ctx context.Context, build func(s mcpSession) (message, error)) (json.RawMessage, error) {
 	for {
 		result, err := o.once(ctx, build)
@@ -93,7 +93,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 		return nil, err
 	}
 	if d := o.ambiguous; d != nil {
-		if o.ambiguous = nil; s.equal(d.session) { // the protocol was right: the answer had another meaning
+		if o.ambiguous = nil; s.equal(d.session) { // the protocol was right
 			o.session, o.last = s, d.exchange
 			return nil, d.err
 		}
@@ -106,7 +106,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 	o.setLevel(ctx, s)
 	defer o.listen(ctx, s, m.id)()
 	before := o.delivered
-	o.delivered = true // a later panic proves nothing
+	o.delivered = true // after a panic, the request may have arrived
 	step, end = o.step(ctx)
 	defer end()
 	result, err := o.send(step, *s, m)
@@ -127,8 +127,8 @@ func (o *operation) step(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// unprocessed reports whether err, or the exchange that it ended, proves that the server did not
-// begin the request. A JSON-RPC error is the server's own report.
+// unprocessed reports whether err, or the exchange that failed with err, proves that the server did
+// not begin the request. A JSON-RPC error is the server's own report.
 func (o *operation) unprocessed(err error) bool {
 	_, own := errors.AsType[*outcome.RPCError](err)
 	return own || notProcessed(o.last, o.t.BehindProxy)
@@ -165,9 +165,9 @@ func (o *operation) prepareRetry(ctx context.Context, err error) bool {
 	return false
 }
 
-// An ambiguity is a 400 to a request. Servers use it to refuse another protocol or a lost session,
-// and some also use it to report a tool that failed half-way. The gateway sends the request again
-// only if a new handshake has another result than the one before.
+// An ambiguity is a 400 to a request. With 400, servers refuse another protocol or a lost session,
+// and some servers report a tool that failed half-way. The gateway repeats the request only if a
+// new handshake has another result than the last handshake.
 type ambiguity struct {
 	session  mcpSession
 	exchange *exchange
@@ -183,8 +183,8 @@ func once(done *bool) bool {
 	return true
 }
 
-// wrongProtocol reports whether there is a version to negotiate. It also reports true if a new
-// server uses another protocol than an earlier operation found.
+// wrongProtocol reports whether there is a version to negotiate. It also returns true if the server
+// now uses another protocol than in an earlier operation.
 func (o *operation) wrongProtocol(err error) bool {
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return rpc.Code == mcp.CodeVersion || modernCode(rpc.Code) && !o.session.modern
@@ -238,8 +238,8 @@ func (o *operation) secrets() []string {
 }
 
 // attempt makes one attempt and returns its outcome. caller is the caller's context, own is the
-// attempt's context. attempt recovers a panic, because it knows whether it sent a call; the panic
-// concerns this server alone.
+// attempt's context. attempt recovers a panic, because only attempt knows whether it sent a call,
+// and the panic affects only this server.
 func (o *operation) attempt(caller, own context.Context, f func() error) (out outcome.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -84,8 +84,8 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 	return rawjson.Object{{Name: "_meta", Value: o.Bytes()}}
 }
 
-// narrow returns the caller's capabilities that need only the passing of a result. It removes
-// tasks, whose results need later requests, and user interfaces.
+// narrow returns the caller's capabilities that the gateway can support within one result. It
+// removes tasks, whose results need later requests, and user interfaces.
 func narrow(capabilities json.RawMessage) json.RawMessage {
 	o, _ := rawjson.Split(capabilities, rawjson.Lenient) // a non-object declares nothing
 	o.Delete("tasks")
@@ -117,7 +117,7 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 	for _, m := range call.Rest {
 		switch {
 		case strings.EqualFold(m.Name, "task"):
-		case m.Name == "inputResponses" && !s.modern: // answers in another protocol
+		case m.Name == "inputResponses" && !s.modern: // the answers belong to another protocol
 		default:
 			o.Add(m.Name, m.Value)
 		}
@@ -125,7 +125,8 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 	return append(o, c.meta(s, p)...)
 }
 
-// listMeta returns the _meta of a list on session s. It caches the few values that occur.
+// listMeta returns the _meta of a list on session s. It caches these values, because only a few
+// different values occur.
 func (c *Client) listMeta(s mcpSession) rawjson.Object {
 	key := mcpSession{modern: s.modern, version: s.version, declared: s.declared}
 	if known, ok := c.listMetas.Load(key); ok {

@@ -24,7 +24,7 @@ import (
 )
 
 // A program is one process of a server. It receives all requests of its owner on its standard
-// input. The request ids in its output show which request a line belongs to.
+// input. The request id in a line of its output shows to which request the line belongs.
 type program struct {
 	key     entryKey      // of its slot
 	gone    chan struct{} // closed when another program may start instead
@@ -59,16 +59,15 @@ func (p *program) sessionID() string {
 	return p.id
 }
 
-// spent reports whether a handshake needs another process: this one has had its handshake, or has
-// been silent too long.
+// spent reports whether a handshake needs another process, because this process has had its
+// handshake or has been silent too long.
 func (p *program) spent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.opened || !p.spoke && time.Since(p.started) > p.patience
 }
 
-// isStarting reports whether the program has not written anything yet, and its start time is not
-// over.
+// isStarting reports whether the program has written nothing yet and still has start time.
 func (p *program) isStarting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +108,7 @@ func (p *program) unused() time.Duration {
 	return time.Since(p.used)
 }
 
-// lastUse returns the time of the last use, in Unix time in ns. It is the time when a use begins.
+// lastUse returns the time when the last use began, as Unix time in ns.
 func (p *program) lastUse() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,11 +226,11 @@ func (p *program) line(l linereader.Line) {
 func (p *program) reply(id json.RawMessage, line []byte) {
 	n, err := strconv.ParseInt(string(id), 10, 64)
 	s := p.streams[n]
-	if err != nil && len(p.streams) == 1 { // an error without an id: it could not read it
+	if err != nil && len(p.streams) == 1 { // the program could not read the id
 		s = p.sole()
 	}
 	if s == nil {
-		return // for no request, or the caller no longer waits
+		return // it answers no request, or the caller no longer waits
 	}
 	if s.method == mcp.MethodInitialize && rawjson.Get(line, "result") != nil {
 		p.opened = true
@@ -251,9 +250,10 @@ func (p *program) sole() *programStream {
 	return nil
 }
 
-// questionStream returns the stream for a request of the program, which does not name its call. For
-// several calls of one owner, it is the newest one. If the program is shared, questionStream
-// returns a stream only for a single call, because an owner must not get the questions of another.
+// questionStream returns the stream for a request of the program, which does not name its call. If
+// one owner has several calls, it returns the newest call's stream. If the program is shared, it
+// returns a stream only if there is a single call, because an owner must not get another owner's
+// questions.
 func (p *program) questionStream() *programStream {
 	if p.shared {
 		return p.sole()
@@ -275,8 +275,8 @@ func (p *program) concerned(method string, params json.RawMessage) *programStrea
 	return p.questionStream()
 }
 
-// refuse answers a request of the program that nobody can answer. It does not wait until the
-// program reads the answer.
+// refuse sends an error for a request of the program that nobody can answer. It does not wait until
+// the program reads the error.
 func (p *program) refuse(id json.RawMessage, method string) {
 	body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: bytes.Clone(id)}}
 	if method == mcp.MethodPing {
@@ -288,11 +288,11 @@ func (p *program) refuse(id json.RawMessage, method string) {
 }
 
 // tell sends a message without waiting, if few such messages are under way. If the program does not
-// read them, the time of its call bounds them.
+// read a message, the time limit of the call ends it.
 func (p *program) tell(line []byte) {
 	process := p.process.Load()
 	if process == nil {
-		return // it writes before its start is recorded
+		return // the program writes before its start is recorded
 	}
 	select {
 	case p.telling <- struct{}{}:
@@ -307,7 +307,7 @@ func (p *program) tell(line []byte) {
 	}()
 }
 
-// ownID finds the id of a reply that is cut in the middle.
+// ownID matches the id of a reply that lost its middle.
 var (
 	leadingID  = regexp.MustCompile(`^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*,`)
 	trailingID = regexp.MustCompile(`[}\]"]\s*,\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
@@ -333,7 +333,7 @@ func (p *program) tooLong(l linereader.Line) {
 	}
 }
 
-// maxGarbage is how many lines per program are logged that are no JSON-RPC.
+// maxGarbage is how many lines that are no JSON-RPC are logged for each program.
 const maxGarbage = 10
 
 // noJSON handles a line that is no message. Programs print banners and warnings to the wrong

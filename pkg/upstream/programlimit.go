@@ -18,7 +18,7 @@ import (
 // use.
 var errAgentFull = errors.New("as many programs run for this agent as may run for one, and all are in use")
 
-// maxLost bounds the remembered sessions that lost their program.
+// maxLost limits the records of sessions that lost their program.
 const maxLost = 1024
 
 // holder returns the key under which the program of k is counted. A shared program or a load's
@@ -31,8 +31,8 @@ func (k entryKey) holder() string {
 }
 
 // makeRoom makes room for the program of a slot. It returns nil if the program can start now, or
-// otherwise the program that has to end first. The error is [process.ErrFull] or [errAgentFull]: no
-// program can end for this one. The caller holds the lock.
+// the program that has to end first. The error is [process.ErrFull] or [errAgentFull] if no program
+// can end to make room. The caller holds the lock.
 //
 // The programs of loads end first, because they have no caller's state.
 func (ps *programs) makeRoom(s *slot, k entryKey) (*program, error) {
@@ -110,11 +110,11 @@ func (ps *programs) leaver(match func(*program) bool, holder string) (found *pro
 	return found, idle
 }
 
-// lose remembers that the session of a key lost its program. If there are too many, it forgets one
-// by [capacity.Yield]. The caller holds the lock.
+// lose records that the session of a key lost its program. If there are too many records,
+// [capacity.Yield] selects a record to drop. The caller holds the lock.
 func (ps *programs) lose(k entryKey) {
 	if k.load {
-		return // it has no caller's state
+		return // a load's session has no state of a caller
 	}
 	if len(ps.lost) >= maxLost {
 		var places []capacity.Place
@@ -130,14 +130,15 @@ func (ps *programs) lose(k entryKey) {
 	ps.lost[k] = time.Now().UnixNano()
 }
 
-// hasLost reports whether the session of a key lost its program, and no result has said so.
+// hasLost reports whether the session of a key lost its program, and no result has reported the
+// loss.
 func (ps *programs) hasLost(k entryKey) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return ps.lost[k] != 0
 }
 
-// takeLost is hasLost, but returns true once only.
+// takeLost is hasLost, but returns true only once.
 func (ps *programs) takeLost(k entryKey) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -170,7 +171,7 @@ func (c *Client) ProgramsFull() (since time.Time, programs int) {
 }
 
 // lostNote returns a note for the agent if the session of a tool call has lost its program and no
-// result has said so.
+// result has reported the loss.
 func (o *operation) lostNote(call Call) string {
 	if call.Method != "" || o.unhold == nil || !o.c.programs.hasLost(o.key) {
 		return ""

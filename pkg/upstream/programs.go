@@ -20,9 +20,9 @@ const (
 	maxPrograms  = 64               // that run at the same time
 	maxOfAgent   = 24               // for one agent, unless the operator sets another number
 	idleProgram  = 10 * time.Minute // without a call, before a program ends
-	startProgram = 10 * time.Minute // minimum time to the first message; then a handshake replaces it
-	wellProgram  = time.Minute      // after this life time, its start is not why it ended
-	maxSleep     = time.Hour        // for which an ended program's listing stays valid
+	startProgram = 10 * time.Minute // minimum time to the first message
+	wellProgram  = time.Minute      // a program that lived longer did not fail at its start
+	maxSleep     = time.Hour        // how long an ended program's listing stays valid
 	maxBackoff   = time.Minute      // between two starts of a program that ends unexpectedly
 	maxTelling   = 8                // messages to one program that are sent without waiting
 	exitPatience = time.Second      // the same, when this process exits
@@ -62,7 +62,7 @@ type slot struct {
 	spec    process.Program // of the current or last program
 	running *program        // nil: none
 	users   int             // operations that use the program or wait for it
-	evicted *program        // it ends to make room for this slot; nil: none
+	evicted *program        // program that ends to make room for this slot; nil: none
 
 	begun time.Time // of the last program
 
@@ -77,8 +77,8 @@ type slot struct {
 // errGone is a session whose program has ended.
 var errGone = errors.New("the program of this session has ended")
 
-// find returns the program for a request. It starts the program if it does not run, and waits if
-// another program has to end first. If the program of the session has ended, the error is
+// find returns the program for a request. If the program does not run, find starts it. If another
+// program has to end first, find waits. If the program of the session has ended, the error is
 // [errGone].
 func (t programTransport) find(ctx context.Context, session string, opens bool) (*program, error) {
 	for {
@@ -94,8 +94,7 @@ func (t programTransport) find(ctx context.Context, session string, opens bool) 
 	}
 }
 
-// look is find without waiting. It returns the other program that has to end first, if there is
-// one.
+// look is find without a wait. If another program has to end first, look returns it as other.
 func (t programTransport) look(session string, opens bool) (p, other *program, err error) {
 	ps := t.programs
 	ps.mu.Lock()
@@ -186,7 +185,7 @@ func (t programTransport) start() (*program, error) {
 	return p, nil
 }
 
-// watch ends a program that nobody has used for long, and handles its unexpected end.
+// watch ends an idle program, and handles the unexpected end of a program.
 func (ps *programs) watch(s *slot, p *program) {
 	process := p.process.Load()
 	for ended := false; !ended; {
@@ -198,7 +197,7 @@ func (ps *programs) watch(s *slot, p *program) {
 			ps.mu.Lock()
 			over := p.unused() >= ps.idle
 			if over && s.running == p {
-				s.running = nil // first: no new request may get it
+				s.running = nil // first, so that no new request gets it
 			}
 			ps.mu.Unlock()
 			if over {
@@ -211,8 +210,8 @@ func (ps *programs) watch(s *slot, p *program) {
 	defer ps.mu.Unlock()
 	delete(ps.all, p)
 	close(p.gone)
-	exit := p.endRequests() // requests that have this program ask for another
-	if s.running != p {     // it had to end
+	exit := p.endRequests() // waiting requests now ask for another program
+	if s.running != p {     // the gateway ended the program
 		p.log.LogAttrs(context.Background(), slog.LevelInfo, "program ended", slog.String("how", exit.Error()))
 		return
 	}
@@ -252,7 +251,7 @@ type exitError struct {
 
 // Error begins with advice for the operator, if the program's last lines show a known cause.
 func (e *exitError) Error() string {
-	if do := advice(e.Said); do != "" {
+	if do := advice(e.Stderr); do != "" {
 		return do + "; " + e.ExitError.Error()
 	}
 	return e.ExitError.Error()
@@ -261,9 +260,9 @@ func (e *exitError) Error() string {
 // errNeedsCommand refuses a server that is a program where programs are not enabled.
 var errNeedsCommand = errors.New("programs are not started here: that takes --allow-commands")
 
-// A programTransport makes exchanges with one program as if it were behind HTTP. The messages for a
-// request, up to its answer, are an event stream. A session is the life of the program. All code
-// for servers behind HTTP thus also works for programs.
+// A programTransport makes exchanges with one program as if the program were behind HTTP. The
+// program's messages for a request, up to the answer, are an event stream. A session lasts as long
+// as the program. So all code for servers behind HTTP also works for programs.
 type programTransport struct {
 	programs *programs
 	key      entryKey

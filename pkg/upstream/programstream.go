@@ -39,7 +39,7 @@ func readOutgoing(req *http.Request) (m outgoing, err error) {
 			return m, err
 		}
 	}
-	if i := bytes.IndexAny(m.line, "\r\n"); i >= 0 { // between two tokens: a string cannot contain one
+	if i := bytes.IndexAny(m.line, "\r\n"); i >= 0 { // only between two tokens
 		m.line = bytes.Map(func(r rune) rune {
 			if r == '\r' || r == '\n' {
 				return ' '
@@ -81,8 +81,8 @@ type programStream struct {
 	rest    []byte // of the current event; only the reader uses it
 }
 
-// add adds a message, and reports whether there was room. If must is set, somebody waits for the
-// message, and add makes room.
+// add adds a message, and reports whether there was room. If must is set, a caller waits for the
+// message, so add makes room.
 func (s *programStream) add(line []byte, must bool) bool {
 	event := make([]byte, 0, len(line)+eventOverhead)
 	event = append(event, eventStart...)
@@ -149,8 +149,8 @@ func (s *programStream) Read(b []byte) (int, error) {
 }
 
 // Close ends the request. If no reply has come, Close sends a cancellation to a server of the
-// stateless protocol; with HTTP, the closed connection would do that. For the handshake protocol,
-// the operation sends the cancellation.
+// stateless protocol, because a program has no connection whose end would cancel the request. For
+// the handshake protocol, the operation sends the cancellation.
 func (s *programStream) Close() error {
 	s.p.drop(s)
 	s.mu.Lock()

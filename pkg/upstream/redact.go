@@ -13,7 +13,7 @@ import (
 const secretMark = "[secret]"
 
 // minSecret is the shortest text that is removed from an error, in bytes. Shorter texts are no
-// secrets, and without them an error would be unreadable.
+// secrets, and an error without these texts would be unreadable.
 const minSecret = 4
 
 // urlSecrets returns the parts of a URL that often contain a credential, and the parts that are

@@ -11,8 +11,8 @@ const (
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
 
-	// longestPause is the longest Retry-After that the gateway waits for. A call that may take
-	// minutes does not use them to wait: its caller can decide.
+	// longestPause is the longest Retry-After that the gateway waits for. Even a call that may take
+	// minutes does not wait longer, because its caller can decide when to call again.
 	longestPause = 20 * time.Second
 )
 

@@ -20,9 +20,9 @@ const minEchoed = 8
 // A scrubber removes the credentials of one server from the server's messages, because some tools
 // show the headers of their call. Its zero value removes nothing.
 //
-// It finds a secret in plain text, escaped for a URL, and in unbroken base64 of both alphabets,
-// alone or inside a longer text. It also finds all of these in JSON within JSON. In base64, one
-// character on each side stays, because it also encodes bits of its neighbor.
+// It finds a secret as plain text, with URL escapes, and in unbroken base64 of both alphabets,
+// alone or inside a longer text. It also finds all of these forms in JSON within JSON. In base64,
+// one character on each side stays, because it also encodes bits of the next text.
 type scrubber struct {
 	secrets []string // its input
 	forms   []string // encodings of the secrets
@@ -74,10 +74,10 @@ func encodings(secret string) []string {
 	return all
 }
 
-// clean returns valid JSON without the secrets. Strings without secrets keep their bytes. If there
-// are none, clean returns raw itself. A number is never a secret.
+// clean returns valid JSON without the secrets. Strings without secrets keep their bytes. If raw
+// has no secrets, clean returns raw itself. A number is never a secret.
 func (s *scrubber) clean(raw json.RawMessage) json.RawMessage {
-	if !s.any.mayHold(raw) { // most contain none, and cost only this check
+	if !s.any.mayHold(raw) { // most messages contain no secret, and cost only this check
 		return raw
 	}
 	var out json.RawMessage

@@ -46,11 +46,11 @@ func (s *mcpSession) note(capabilities map[string]json.RawMessage, now time.Time
 // declared. A server with sessions declares them again after it has lost its sessions.
 const maxDeclared = time.Hour
 
-// maxMemory is how long the gateway does not ask a server again for the stateless protocol after
-// the server did not know it.
+// maxMemory is how long the gateway does not request the stateless protocol from a server again
+// after the server refused it.
 const maxMemory = 24 * time.Hour
 
-// A serverState is what a client remembers of one server, for all callers.
+// A serverState is a client's state of one server, for all callers.
 type serverState struct {
 	breaker breaker
 
@@ -79,7 +79,7 @@ func (s *serverState) refresh(now time.Time) {
 	}
 }
 
-// remembered returns the results of handshakes, for this process and the next.
+// remembered returns the results of handshakes, for this process and for the next process.
 func (s *serverState) remembered() outcome.Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *serverState) noteLegacy(asked time.Time) {
 }
 
 // forget drops m if it is still the session of all callers. If the protocol itself is in doubt, the
-// next request finds it out again.
+// next request detects the protocol again.
 func (s *serverState) forget(m *mcpSession, protocol bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ const (
 	maxSessions = 1024
 
 	// maxClientSessions bounds the sessions of single clients that one caller has with one server.
-	// A caller that opens clients without end thus ends no session of another caller, even of
-	// another user. The programs of an agent have their own limit.
+	// So a caller that opens many clients does not end the sessions of another caller, even another
+	// user of the same agent. The programs of an agent have their own limit.
 	maxClientSessions = 16
 
 	// A session ends after idleSession without a use. A search every sweepEvery is frequent enough.
@@ -58,7 +58,7 @@ type sessionEntry struct {
 }
 
 // open returns the open session, or nil. tell reports whether the caller has to prolong the session
-// in the store; one caller alone gets true.
+// in the store. Only one caller gets true.
 func (e *sessionEntry) open(now time.Time) (s *mcpSession, tell bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,13 +73,13 @@ func (e *sessionEntry) open(now time.Time) (s *mcpSession, tell bool) {
 }
 
 // set makes s the open session. kept is zero if no store keeps the session.
-func (e *sessionEntry) set(s *mcpSession, t Target, now, kept, prolong time.Time) {
+func (e *sessionEntry) set(s *mcpSession, t Target, now, expires, prolong time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.session != s {
 		e.dropListenStream()
 	}
-	e.session, e.target, e.used, e.kept, e.prolong, e.lost = s, t, now, kept, prolong, ""
+	e.session, e.target, e.used, e.kept, e.prolong, e.lost = s, t, now, expires, prolong, ""
 }
 
 // forget drops s, so that the next request opens a new session. If another request has already
@@ -100,8 +100,8 @@ func (e *sessionEntry) lostID() string {
 	return e.lost
 }
 
-// isUnused reports whether there is no session, or the session is idle and no longer needed. The
-// store counts too, because other instances record their uses there.
+// isUnused reports whether there is no session, or the session is idle and no longer needed. A
+// session in the store counts as used, because other instances record their uses there.
 func (e *sessionEntry) isUnused(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,7 +112,7 @@ func (e *sessionEntry) isUnused(now time.Time) bool {
 	return e.session == nil || !now.Before(end)
 }
 
-// touch records that the session is in use up to now, because a call may take long.
+// touch records a use of the session now, because a call may take long.
 func (e *sessionEntry) touch(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -122,13 +122,13 @@ func (e *sessionEntry) touch(now time.Time) {
 }
 
 // take empties the entry and returns its content.
-func (e *sessionEntry) take() (s *mcpSession, t Target, kept time.Time) {
+func (e *sessionEntry) take() (s *mcpSession, t Target, expires time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s, t, kept = e.session, e.target, e.kept
+	s, t, expires = e.session, e.target, e.kept
 	e.session = nil
 	e.dropListenStream()
-	return s, t, kept
+	return s, t, expires
 }
 
 // A sessionCache holds the entries of a client, within a limit for the memory.
@@ -168,8 +168,8 @@ func (c *sessionCache) acquire(k entryKey, program bool, now time.Time) (e, out 
 	return e, out
 }
 
-// release gives back an entry. It drops an empty entry: the server has no session ids, or could not
-// be reached.
+// release ends one use of an entry. It drops an empty entry, because the server has no session ids
+// or is unreachable.
 func (c *sessionCache) release(e *sessionEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +179,8 @@ func (c *sessionCache) release(e *sessionEntry) {
 	}
 }
 
-// surplus returns the entry that has to make room for k if there are too many, of the caller's
-// clients or of all. It returns nil if there is room, or if no entry may be removed.
+// surplus returns the entry to remove for k if there are too many entries of the caller's clients
+// or of all callers. It returns nil if there is room, or if no entry may be removed.
 func (c *sessionCache) surplus(k entryKey, program bool) *sessionEntry {
 	ofCaller := func(e *sessionEntry) bool { return e.key.Owner.Client != "" && e.key.ofCaller() == k.ofCaller() }
 	if k.Owner.Client != "" && !program {
@@ -200,7 +200,7 @@ func (c *sessionCache) surplus(k entryKey, program bool) *sessionEntry {
 	return c.idlest(k, func(*sessionEntry) bool { return true })
 }
 
-// idlest returns the matching entry that has to make room for k, or nil if none may be removed.
+// idlest returns the matching entry to remove for k, or nil if no entry may be removed.
 func (c *sessionCache) idlest(k entryKey, match func(*sessionEntry) bool) *sessionEntry {
 	var entries []*sessionEntry
 	var places []capacity.Place

@@ -15,13 +15,14 @@ import (
 
 const (
 	// The store keeps a session for keepFor after its last use. A use prolongs the session if the
-	// last time was prolongAfter ago: one write in that time, and one read by each other instance.
-	// A session that nobody prolonged was idle for the difference or longer.
+	// last prolongation was prolongAfter ago. So there is at most one write in that time, and one
+	// read by each other instance. If nobody prolonged a session, the session was idle for the
+	// difference or longer.
 	keepFor      = idleSession + prolongAfter
 	prolongAfter = 15 * time.Minute
 
 	storeTimeout = time.Second      // of one request to the store
-	storeRetry   = 30 * time.Second // without requests after the store failed
+	storeRetry   = 30 * time.Second // time without requests after a failure of the store
 
 	endTimeout = 2 * time.Second // to end one session at a server
 	maxEnding  = 16              // ends that run at the same time
@@ -106,24 +107,24 @@ func (o *operation) forget(protocol bool) {
 // fetch returns the session that another instance opened for the owner. It returns nil if there is
 // none, or if the server has lost that session.
 func (o *operation) fetch(ctx context.Context) *mcpSession {
-	var kept session.Session
+	var stored session.Session
 	err := o.c.shared.ask(ctx, o.key, "get", func(ctx context.Context, store *session.Store) (err error) {
-		kept, err = store.Get(ctx, o.key.Key)
+		stored, err = store.Get(ctx, o.key.Key)
 		return err
 	})
-	if err != nil || kept.ID.Reveal() == o.entry.lostID() {
+	if err != nil || stored.ID.Reveal() == o.entry.lostID() {
 		return nil
 	}
-	return o.adopt(kept)
+	return o.adopt(stored)
 }
 
 // adopt makes a kept session the entry's session; it returns nil if the kept session is invalid.
-func (o *operation) adopt(kept session.Session) *mcpSession {
-	s := &mcpSession{version: kept.Version, id: kept.ID.Reveal(), logs: new(logSetting)} // it keeps no log settings
+func (o *operation) adopt(stored session.Session) *mcpSession {
+	s := &mcpSession{version: stored.Version, id: stored.ID.Reveal(), logs: new(logSetting)}
 	if s.id == "" || !validSession(s.id) || !slices.Contains(legacyVersions(), s.version) {
 		return nil
 	}
-	o.entry.set(s, o.t, o.c.o.Now(), kept.Expires, kept.Expires.Add(-idleSession))
+	o.entry.set(s, o.t, o.c.o.Now(), stored.Expires, stored.Expires.Add(-idleSession))
 	o.c.watch()
 	return s
 }
@@ -133,13 +134,13 @@ func (o *operation) adopt(kept session.Session) *mcpSession {
 func (o *operation) keep(ctx context.Context, s *mcpSession) *mcpSession {
 	now := o.c.o.Now()
 	mine := session.Session{ID: secret.New(s.id), Version: s.version, Expires: now.Add(keepFor)}
-	var kept session.Session
+	var stored session.Session
 	err := o.c.shared.ask(ctx, o.key, "put", func(ctx context.Context, store *session.Store) (err error) {
-		kept, err = store.Put(ctx, o.key.Key, mine, secret.New(o.entry.lostID()))
+		stored, err = store.Put(ctx, o.key.Key, mine, secret.New(o.entry.lostID()))
 		return err
 	})
 	if errors.Is(err, session.ErrConflict) {
-		if other := o.adopt(kept); other != nil {
+		if other := o.adopt(stored); other != nil {
 			o.c.endLater(o.t, s)
 			return other
 		}
@@ -155,8 +156,8 @@ func (o *operation) keep(ctx context.Context, s *mcpSession) *mcpSession {
 	return s
 }
 
-// A sharedStore is the store of all instances. If it is down, only this instance knows the session
-// of a call.
+// A sharedStore is the store of all instances. If the store is down, only this instance has the
+// session of a call.
 type sharedStore struct {
 	store *session.Store // nil: there is only one instance
 	log   *slog.Logger
@@ -188,7 +189,7 @@ func (x *sharedStore) ask(ctx context.Context, k entryKey, op string, question f
 	err := question(own, x.store)
 	failed := err != nil && !errors.Is(err, session.ErrNotFound) && !errors.Is(err, session.ErrConflict)
 	if failed && ctx.Err() != nil {
-		return err // the caller gave up, which says nothing about the store
+		return err // the caller gave up; the store may work
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -255,18 +256,18 @@ func (c *Client) EndSessions(ctx context.Context) {
 // ender empties an unused entry, and returns a function that ends its session. It returns nil if
 // there is no session, or if other instances may use it.
 func (c *Client) ender(e *sessionEntry) func(context.Context) {
-	s, t, kept := e.take()
+	s, t, expires := e.take()
 	switch {
-	case s == nil, c.o.Now().Before(kept):
+	case s == nil, c.o.Now().Before(expires):
 		return nil
-	case kept.IsZero():
+	case expires.IsZero():
 		return func(ctx context.Context) { c.end(ctx, t, s) }
 	}
 	return func(ctx context.Context) {
 		err := c.shared.ask(ctx, e.key, "delete", func(ctx context.Context, store *session.Store) error {
-			return store.Delete(ctx, e.key.Key, session.Session{ID: secret.New(s.id), Expires: kept})
+			return store.Delete(ctx, e.key.Key, session.Session{ID: secret.New(s.id), Expires: expires})
 		})
-		if err == nil { // otherwise another instance uses it, or may use it
+		if err == nil { // after an error, another instance may use it
 			c.end(ctx, t, s)
 		}
 	}

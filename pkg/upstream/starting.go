@@ -10,10 +10,10 @@ import (
 )
 
 // A program may take minutes until its first message, because some install at each start. A load
-// does not wait that long: it ends with [outcome.ReasonStarting], and the program continues.
+// does not wait that long. It ends with [outcome.ReasonStarting], and the program continues.
 
-// starting returns the program of a key if that command started it, it has not written anything yet
-// and its start time is not over. Otherwise it returns nil.
+// starting returns the program of a key if command c started the program, the program has written
+// nothing yet, and its start time is not over. Otherwise it returns nil.
 func (ps *programs) starting(k entryKey, c *Command) *program {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -26,13 +26,13 @@ func (ps *programs) starting(k entryKey, c *Command) *program {
 // notStarted returns the outcome of a load that no longer waits for a program. Its error begins
 // with advice for the operator, if the program's output shows a known cause.
 func (p *program) notStarted() outcome.Outcome {
-	said := p.process.Load().LastStderr()
+	lines := p.process.Load().LastStderr()
 	words := fmt.Sprintf("the program runs for %v and has not said anything yet", time.Since(p.started).Round(time.Second))
-	if do := advice(said); do != "" {
+	if do := advice(lines); do != "" {
 		words = do + "; " + words
 	}
-	if len(said) > 0 {
-		words += "; its last words: " + process.LastWords(said)
+	if len(lines) > 0 {
+		words += "; its last words: " + process.LastWords(lines)
 	}
 	return outcome.Outcome{
 		Status: outcome.Transient, Reason: outcome.ReasonStarting, Attempts: 1, Error: redactURLs(words), Started: p.started,

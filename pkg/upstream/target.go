@@ -43,7 +43,7 @@ func (c *Client) resolve(ctx context.Context, t Target, key entryKey) (*endpoint
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 		// The error of url.Parse repeats the URL, which may contain secrets.
-		return nil, &configError{msg: "the URL is not one of https or http with a host"}
+		return nil, &configError{msg: "the URL must be https or http, with a host"}
 	}
 	u.Fragment, u.RawFragment = "", ""
 	ep := &endpoint{url: u, header: http.Header{}, transport: c.http}
@@ -136,7 +136,7 @@ func (c *secretCache) look(ctx context.Context, ref string) (string, error) {
 }
 
 // blockedRedirect reports whether a response redirects to an address that may not be dialed. The
-// client follows no redirects, but this one deserves its own alarm.
+// client follows no redirects, but a blocked redirect has its own alarm.
 func (c *Client) blockedRedirect(ep *endpoint, x *exchange) bool {
 	if ep == nil || x == nil || x.status/100 != 3 {
 		return false

@@ -9,13 +9,13 @@ import (
 
 // withTrace returns the call with the trace for its server, if the server gets one.
 func (c *Client) withTrace(ctx context.Context, t Target, call Call) Call {
-	told := c.o.Trace != nil && c.o.Trace(t.ID)
+	isTraced := c.o.Trace != nil && c.o.Trace(t.ID)
 	own := observe.TraceParent(ctx)
-	if told && own == "" {
+	if isTraced && own == "" {
 		return call
 	}
 	call.Traceparent = ""
-	if told {
+	if isTraced {
 		call.Traceparent = own
 	}
 	var rest rawjson.Object

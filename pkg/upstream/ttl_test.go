@@ -33,7 +33,7 @@ func TestListTTL(t *testing.T) {
 				if i > 0 {
 					of = otherLists[0]
 				}
-				p := &pages{of: of, before: &found}
+				p := &pages{list: of, before: &found}
 				for n, ttl := range list {
 					cursor := ""
 					if n < len(list)-1 {

@@ -92,7 +92,7 @@ func (o *operation) post(ctx context.Context, s mcpSession, m message, body []by
 func (c *Client) post(ctx context.Context, ep *endpoint, s mcpSession, m message, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ep.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, &configError{msg: "the URL makes no request"}
+		return nil, &configError{msg: "the URL is not valid"}
 	}
 	c.address(req, ep, s)
 	for name, values := range m.header {
@@ -125,8 +125,8 @@ func (c *Client) address(req *http.Request, ep *endpoint, s mcpSession) {
 	}
 }
 
-// refusal reads a response that is no answer. A JSON-RPC error in it counts as the server's own if
-// the error has the request's id or a standard code. It does not count if intermediaries also use
+// refusal reads a response that is no answer. A JSON-RPC error in the body counts as the server's
+// own if the error has the request's id or a standard code. It does not count if proxies also use
 // the HTTP status.
 func (o *operation) refusal(resp *http.Response, id int64) error {
 	body, err := readAll(resp)
@@ -196,14 +196,14 @@ func jsonReply(resp *http.Response, id int64) (json.RawMessage, error) {
 // restarts after each event.
 const maxStream = 64 << 20
 
-var errFlood = brokenProtocol("the server said more than %d bytes before its answer", maxStream)
+var errFlood = brokenProtocol("the server sent more than %d bytes before its answer", maxStream)
 
 // streamReply reads events up to the reply. The server's own requests and notifications go to
 // other. read is [replyTo], or a variant that reads more from the reply.
 func streamReply(resp *http.Response, id int64, rest time.Duration, read func(int64, []byte) (json.RawMessage, error), other func(data []byte)) (result json.RawMessage, err error) {
 	const most = maxResponse + 1
 	limited := &io.LimitedReader{R: resp.Body, N: most}
-	said := int64(0)
+	size := int64(0)
 	err = events(limited, func(data []byte) (bool, error) {
 		if len(data) > maxResponse {
 			return true, errTooLong
@@ -215,7 +215,7 @@ func streamReply(resp *http.Response, id int64, rest time.Duration, read func(in
 		case !errors.Is(err, errOtherReply):
 			return true, err
 		}
-		if said += most - limited.N; said > maxStream {
+		if size += most - limited.N; size > maxStream {
 			return true, errFlood
 		}
 		limited.N = most
@@ -230,9 +230,9 @@ func streamReply(resp *http.Response, id int64, rest time.Duration, read func(in
 	return result, err
 }
 
-// drain reads a stream to its end, which usually follows the reply. The connection can be reused
-// then, and the next call needs no new TLS handshake. drain does not wait for a server that keeps
-// the stream open.
+// drain reads a stream to its end, which usually follows the reply. Then the next call can use the
+// connection again, without a new TLS handshake. drain does not wait for a server that keeps the
+// stream open.
 func drain(resp *http.Response, r io.Reader, limit time.Duration) {
 	t := time.AfterFunc(limit, func() { _ = resp.Body.Close() })
 	defer t.Stop()

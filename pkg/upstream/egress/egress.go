@@ -1,7 +1,8 @@
 // Package egress decides which addresses the gateway may dial, and dials them.
 //
-// It checks an address between name resolution and connect. A check of the URL before that would
-// not suffice: the name server may give another answer to the second query.
+// It checks an address between name resolution and connect. A check of the URL before name
+// resolution would not suffice, because the name server may answer the second query with another
+// address.
 package egress
 
 import (
@@ -23,8 +24,8 @@ import (
 )
 
 const (
-	// Name resolution, connect and the TLS handshake end before the attempt does, because their
-	// timeouts say more than the attempt's timeout.
+	// Name resolution, connect and the TLS handshake time out before the attempt, because their
+	// timeouts give a more precise reason.
 	dialTimeout = 3 * time.Second
 
 	// Node closes idle connections after 5 s. If a server closes a connection during a request,
@@ -62,7 +63,7 @@ func (d *Dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	defer cancel()
 	secure := tls.Client(conn, &tls.Config{ServerName: host, RootCAs: d.Roots, MinVersion: tls.VersionTLS12})
 	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // the handshake's error says more
+		_ = conn.Close() // the handshake's error is more precise
 		return nil, &TLSError{Err: err}
 	}
 	return &Conn{Conn: secure}, nil
@@ -78,7 +79,7 @@ func (d *Dialer) dial(ctx context.Context, network, addr, scheme string) (net.Co
 	}}
 	conn, err := nd.DialContext(ctx, network, addr)
 	if _, isDNS := errors.AsType[*net.DNSError](err); isDNS {
-		// A resolver that has no descriptor left reports that only in the text of its error.
+		// A resolver without a free descriptor reports this only in the text of its error.
 		if short := capacity.Probe(); capacity.IsDescriptors(short) {
 			return nil, fmt.Errorf("%w (%w)", short, err)
 		}
@@ -87,8 +88,8 @@ func (d *Dialer) dial(ctx context.Context, network, addr, scheme string) (net.Co
 }
 
 // Transport returns a transport that dials with d. Its connections are of type [*Conn]. It uses no
-// proxy from the environment, and only HTTP/1.1: there one connection carries one call. Closing the
-// connection cancels that call only, and a reset loses no other call.
+// proxy from the environment, and only HTTP/1.1, because each connection then has only one call.
+// The end of a connection cancels only this call, and a reset loses no other call.
 func (d *Dialer) Transport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -109,8 +110,8 @@ type TLSError struct{ Err error }
 func (e *TLSError) Error() string { return fmt.Sprintf("tls handshake: %v", e.Err) }
 func (e *TLSError) Unwrap() error { return e.Err }
 
-// A Conn remembers how the peer's answer began and how the
-// connection broke: the transport reports both as text only.
+// A Conn records how the peer's answer began and how the connection broke, because the transport
+// reports both only as text.
 type Conn struct {
 	net.Conn
 

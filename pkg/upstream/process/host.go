@@ -75,15 +75,15 @@ func (h *Host) Start(program Program, o Options) (*Process, error) {
 	case full:
 		return nil, ErrFull
 	}
-	gone := func() {
+	onEnd := func() {
 		h.mu.Lock()
 		delete(h.running, p)
 		h.mu.Unlock()
 	}
 	var err error
-	h.starter.do(func() { err = p.start(gone) })
+	h.starter.do(func() { err = p.start(onEnd) })
 	if err != nil {
-		gone()
+		onEnd()
 		return nil, &StartError{err}
 	}
 	return p, nil

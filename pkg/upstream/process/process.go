@@ -17,12 +17,13 @@ import (
 const (
 	defaultMaxLine = 4 << 20
 
-	// lastWords is how long the host reads standard output after the program has ended. All its
-	// output is in the pipe then, but a child process outside the process group may keep the pipe
-	// open.
+	// lastWords is how long the host reads standard output after the program has ended. After the
+	// end all output is in the pipe, but a child process outside the process group may keep the
+	// pipe open.
 	lastWords = 250 * time.Millisecond
 
-	// unhurried is the patience with a program that has closed one of its streams and is useless.
+	// unhurried is the patience with a program that is useless because it has closed one of its
+	// streams.
 	unhurried = time.Second
 )
 
@@ -37,7 +38,7 @@ type Process struct {
 	writes         chan write
 	closeInput     sync.Once
 	inputClosed    chan struct{}
-	said           *stderrLog
+	lastErrors     *stderrLog
 
 	exited chan struct{} // the program itself has ended
 	done   chan struct{} // and no process of its group is left
@@ -61,14 +62,14 @@ func newProcess(program Program, o Options) *Process {
 	cmd := exec.Command(program.Path, program.Args...) //nolint:gosec,noctx // which program runs is the operator's to say, and Stop ends it
 	cmd.Env, cmd.Dir = program.Env, program.Dir
 	return &Process{
-		cmd: cmd, o: o, said: &stderrLog{log: o.Log, clean: o.Clean},
+		cmd: cmd, o: o, lastErrors: &stderrLog{log: o.Log, clean: o.Clean},
 		writes: make(chan write), inputClosed: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
 // start starts the program and the goroutines for its streams. It calls gone when nothing is left
 // of the program.
-func (p *Process) start(gone func()) (err error) {
+func (p *Process) start(onEnd func()) (err error) {
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -110,18 +111,18 @@ func (p *Process) start(gone func()) (err error) {
 	if err = p.cmd.Start(); err != nil {
 		return err
 	}
-	go p.run(gone)
+	go p.run(onEnd)
 	return nil
 }
 
 // run serves the streams until the program has ended, and then ends all that is left.
-func (p *Process) run(gone func()) {
+func (p *Process) run(onEnd func()) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		linereader.Read(p.stdout, p.o.MaxLine, p.o.Line)
-		go p.Stop(context.Background(), unhurried) // a program that writes no more is useless
+		go p.Stop(context.Background(), unhurried) // a program without output is useless
 	})
-	reading.Go(func() { linereader.Read(p.stderr, maxStderrLine, p.said.line) })
+	reading.Go(func() { linereader.Read(p.stderr, maxStderrLine, p.lastErrors.line) })
 	var writing sync.WaitGroup
 	writing.Go(p.write)
 
@@ -138,9 +139,9 @@ func (p *Process) run(gone func()) {
 	end.Stop()
 	_ = p.stdout.Close()
 	_ = p.stderr.Close()
-	p.said.end()
-	p.err = &ExitError{err: err, State: p.cmd.ProcessState, Lived: time.Since(p.started), Said: p.said.last()}
-	gone()
+	p.lastErrors.end()
+	p.err = &ExitError{err: err, State: p.cmd.ProcessState, Lived: time.Since(p.started), Stderr: p.lastErrors.last()}
+	onEnd()
 	close(p.done)
 }
 
@@ -165,7 +166,7 @@ func (p *Process) write() {
 func (p *Process) endInput() {
 	p.closeInput.Do(func() {
 		close(p.inputClosed)
-		_ = p.stdin.Close() // an error only means that it no longer listens
+		_ = p.stdin.Close() // an error only means that the program no longer reads
 	})
 }
 
@@ -177,7 +178,7 @@ func (p *Process) Send(ctx context.Context, line []byte) (sent bool, err error) 
 	whole := make([]byte, len(line)+1)
 	whole[copy(whole, line)] = '\n'
 	select {
-	case <-p.exited: // first: the next select picks at random
+	case <-p.exited: // first, because the next select picks at random
 		return false, p.ended(ctx)
 	default:
 	}
@@ -209,12 +210,12 @@ func (p *Process) ended(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the program has ended and no process of its group is left. Before that, Line
-// receives every line.
+// Done is closed when the program has ended the program has ended, and no process of its group is
+// left. Before that, Line receives every line.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // LastStderr returns the last lines of the program's standard error, cleaned and quoted.
-func (p *Process) LastStderr() []string { return p.said.last() }
+func (p *Process) LastStderr() []string { return p.lastErrors.last() }
 
 // Exit returns how the program ended. It is valid after Done.
 func (p *Process) Exit() *ExitError { return p.err }
@@ -252,10 +253,10 @@ func (p *Process) Stop(ctx context.Context, patience time.Duration) {
 
 // An ExitError describes how a program ended.
 type ExitError struct {
-	State *os.ProcessState
-	Lived time.Duration // since its start
-	Said  []string      // the last lines of its standard error, cleaned and quoted
-	err   error
+	State  *os.ProcessState
+	Lived  time.Duration // since its start
+	Stderr []string      // the last lines of its standard error, cleaned and quoted
+	err    error
 }
 
 // Error returns a text for the log.
@@ -264,10 +265,10 @@ func (e *ExitError) Error() string {
 	if e.err != nil {
 		how = e.err.Error()
 	}
-	if len(e.Said) == 0 {
+	if len(e.Stderr) == 0 {
 		return fmt.Sprintf("the program ended after %v: %s", e.Lived.Round(time.Millisecond), how)
 	}
-	return fmt.Sprintf("the program ended after %v: %s; its last words: %s", e.Lived.Round(time.Millisecond), how, LastWords(e.Said))
+	return fmt.Sprintf("the program ended after %v: %s; its last words: %s", e.Lived.Round(time.Millisecond), how, LastWords(e.Stderr))
 }
 
 // LastWords returns the last few of lines, on one line.

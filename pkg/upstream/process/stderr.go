@@ -42,21 +42,21 @@ func (s *stderrLog) line(l linereader.Line) {
 		s.since, s.count = now, 0
 	}
 	s.count++
-	lost := s.count > stderrBurst
-	if lost && s.count%stderrBurst != 0 {
-		return // without cleaning, which costs more than reading
+	isOver := s.count > stderrBurst
+	if isOver && s.count%stderrBurst != 0 {
+		return // skip the cleaning, which costs more than reading
 	}
-	said := string(l.Data)
+	output := string(l.Data)
 	if s.clean != nil {
-		said = s.clean(said)
+		output = s.clean(output)
 	}
-	if said = text.Clip(strings.TrimSpace(said), maxLogged); said == "" {
+	if output = text.Clip(strings.TrimSpace(output), maxLogged); output == "" {
 		return
 	}
-	s.lines = append(s.lines, said)
+	s.lines = append(s.lines, output)
 	s.lines = s.lines[max(0, len(s.lines)-lastLines):]
-	if !lost {
-		s.log.LogAttrs(context.Background(), slog.LevelInfo, "program wrote to its standard error", slog.String("line", said))
+	if !isOver {
+		s.log.LogAttrs(context.Background(), slog.LevelInfo, "program wrote to its standard error", slog.String("line", output))
 	}
 }
 

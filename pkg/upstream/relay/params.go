@@ -25,7 +25,7 @@ func newToolHeaders() *toolHeaders { return &toolHeaders{byTool: map[string][]to
 func (h *toolHeaders) learn(result json.RawMessage) {
 	list, err := rawjson.Elements(rawjson.Get(result, "tools"))
 	if err != nil {
-		return // the client judges the list
+		return // the client checks the list
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package relay is an MCP server on a pair of streams that passes all messages on to a server
-// behind HTTP, for clients that can only start a command.
+// Package relay passes MCP messages between a pair of streams and a server behind HTTP. It is for
+// clients that can only start a command.
 //
 // The relay does not change the bytes of messages. It derives HTTP's headers and session from the
 // messages. It turns HTTP failures into JSON-RPC errors, so that the client gets an answer to every
@@ -46,8 +46,8 @@ type Options struct {
 	Log       *slog.Logger      // nil: slog.DiscardHandler
 }
 
-// Run answers the messages of in on out until in or ctx ends. An error is an error of one of the
-// streams.
+// Run writes the answers to the messages of in to out, until in or ctx ends. It returns an error of
+// one of the streams.
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(ctx)
@@ -100,7 +100,7 @@ type relay struct {
 	out     io.Writer
 
 	mu      sync.Mutex
-	broken  error            // nobody reads out any more
+	broken  error            // error after which nobody reads out
 	open    map[string]*call // requests, by their ids
 	session session
 	renew   sync.Mutex // held during the renewal of the session
@@ -197,15 +197,15 @@ func (r *relay) request(m message) {
 			return
 		}
 		r.o.Log.LogAttrs(r.ctx, slog.LevelError, "request failed", slog.String("method", m.method), slog.Any("error", err))
-		told := &failure{message: "The relay failed on the request."}
-		errors.As(err, &told)
-		r.refuse(m.id, mcp.CodeInternal, told.message)
+		refusal := &failure{message: "The relay failed on the request."}
+		errors.As(err, &refusal)
+		r.refuse(m.id, mcp.CodeInternal, refusal.message)
 	})
 }
 
 // hangUp records that the client no longer waits for a request's answer. It reports whether the
-// server needs no notification: in the stateless protocol the closed connection cancels the
-// request.
+// closed connection cancels the request, as in the stateless protocol, so that the server needs no
+// notification.
 func (r *relay) hangUp(id json.RawMessage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -260,7 +260,7 @@ func (r *relay) settle(sent <-chan struct{}) {
 // write writes one message to the client.
 func (r *relay) write(message []byte) {
 	line := bytes.Map(func(c rune) rune {
-		if c == '\n' || c == '\r' { // valid only between two tokens: no JSON string has them
+		if c == '\n' || c == '\r' { // valid only between two tokens
 			return ' '
 		}
 		return c

@@ -45,7 +45,7 @@ const (
 // exchange opens another one, once.
 func (r *relay) exchange(ctx context.Context, m message) error {
 	select {
-	case <-m.after: // for a client that does not wait for its handshake's answer
+	case <-m.after: // a client may not wait for its handshake's answer
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -61,7 +61,7 @@ func (r *relay) exchange(ctx context.Context, m message) error {
 }
 
 // errSessionGone is a session that the endpoint does not know.
-var errSessionGone = &failure{message: "The gateway does not know the session any more." + notSent}
+var errSessionGone = &failure{message: "The gateway no longer has the session." + notSent}
 
 // send sends a message in a session and writes the answers.
 func (r *relay) send(ctx context.Context, m message, s session) error {
@@ -69,7 +69,7 @@ func (r *relay) send(ctx context.Context, m message, s session) error {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.o.URL, bytes.NewReader(m.line))
 	if err != nil {
-		return &failure{"The gateway's URL is not one." + notSent, err}
+		return &failure{"The gateway's URL is not valid." + notSent, err}
 	}
 	r.address(req, s)
 	req.Header.Set("Content-Type", "application/json")
@@ -193,11 +193,11 @@ func (r *relay) writeRefusal(resp *http.Response, m message, s session) error {
 	case code == http.StatusNotFound && s.id != "" && !m.modern && m.method != mcp.MethodInitialize:
 		return errSessionGone
 	case code == http.StatusUnauthorized && r.o.Token.Reveal() == "":
-		return &failure{"The gateway wants a credential: start the command with PORTCULLIS_TOKEN in its environment." + notSent, status}
+		return &failure{"The gateway requires a credential: start the command with PORTCULLIS_TOKEN in its environment." + notSent, status}
 	case code == http.StatusUnauthorized:
-		return &failure{"The gateway does not take the credential in PORTCULLIS_TOKEN: it is wrong, expired or revoked." + notSent, status}
+		return &failure{"The gateway refused the credential in PORTCULLIS_TOKEN: it is wrong, expired or revoked." + notSent, status}
 	case code/100 == 3:
-		return &failure{"The gateway's URL redirects elsewhere, which is not followed: use the URL that it leads to." + notSent, status}
+		return &failure{"The gateway's URL redirects to another URL, and connect follows no redirect: use the other URL." + notSent, status}
 	}
 	if m.id != nil && (!foreign || resp.StatusCode != http.StatusNotFound) && json.Valid(body) && len(fault) > 0 && fault[0] == '{' {
 		if foreign { // a stream has no status, and the code belongs to JSON-RPC

@@ -12,11 +12,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/sse"
 )
 
-// A session is the result of a handshake. Its zero value is no session.
+// A session is the result of a handshake. The zero value means that there is no session.
 type session struct {
 	id      string // "": the endpoint sent none
 	version string
-	hello   message // initialize and its follow-up: enough to open another session
+	hello   message // initialize and notifications/initialized, to open another session
 	ready   message
 	number  int // of the handshake
 
@@ -56,14 +56,14 @@ func (r *relay) completeHandshake(ctx context.Context, ready message, s session)
 		go r.listen(r.session)
 	}
 	r.mu.Unlock()
-	if now.number != s.number && now.ready.line == nil { // another request opened it again
+	if now.number != s.number && now.ready.line == nil { // another request opened the session again
 		return r.send(ctx, ready, now)
 	}
 	return nil
 }
 
 // reopen replaces s, which the endpoint no longer knows, with a new session. It repeats the
-// client's handshake. The client gets no message, because it cannot do anything about it.
+// client's handshake. The client gets no message, because it cannot react to the loss.
 func (r *relay) reopen(ctx context.Context, s session) (session, error) {
 	r.renew.Lock()
 	defer r.renew.Unlock()
@@ -112,7 +112,7 @@ func (r *relay) listen(s session) {
 	}
 }
 
-// stream reads one such stream to its end, and reports whether to open it again.
+// stream reads one notification stream to its end, and reports whether to open another.
 func (r *relay) stream(s session) bool {
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, r.o.URL, nil)
 	if err != nil {
