@@ -142,22 +142,22 @@ func (c *Client) base(ctx context.Context) (string, error) {
 
 // refusal returns the error that an answer reports.
 func refusal(res *http.Response, body []byte) error {
-	var said struct {
+	var fault struct {
 		Type    string `json:"__type"`
 		Message string `json:"message"` // some services write Message
 	}
-	if json.Unmarshal(body, &said) != nil {
-		said.Message = http.StatusText(res.StatusCode)
+	if json.Unmarshal(body, &fault) != nil {
+		fault.Message = http.StatusText(res.StatusCode)
 	}
 	code, _, _ := strings.Cut(res.Header.Get("X-Amzn-Errortype"), ":")
 	if code == "" {
-		code = said.Type[strings.LastIndexByte(said.Type, '#')+1:]
+		code = fault.Type[strings.LastIndexByte(fault.Type, '#')+1:]
 	}
 	return &awshttp.ResponseError{
 		RequestID: res.Header.Get("X-Amzn-Requestid"),
 		ResponseError: &smithyhttp.ResponseError{
 			Response: &smithyhttp.Response{Response: res},
-			Err:      &smithy.GenericAPIError{Code: code, Message: said.Message},
+			Err:      &smithy.GenericAPIError{Code: code, Message: fault.Message},
 		},
 	}
 }

@@ -43,11 +43,11 @@ func explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	said, ok := errors.AsType[smithy.APIError](err)
+	refusal, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return errors.New("publish: no answer")
 	}
-	switch code := said.ErrorCode(); code {
+	switch code := refusal.ErrorCode(); code {
 	case "NotFound", "NotFoundException", "AuthorizationError", "AuthorizationErrorException", "AccessDenied", "AccessDeniedException", "InvalidParameter", "InvalidParameterException",
 		"EndpointDisabled", "EndpointDisabledException", "InvalidSecurity", "KMSAccessDenied", "KMSNotFound", "KMSDisabled", "InvalidClientTokenId":
 		return fmt.Errorf("publish: %s: %w", code, notify.ErrRefused)
