@@ -55,7 +55,7 @@ func TestTwoPeopleAtTheIssuer(t *testing.T) {
 		t.Errorf("kim again: %d %s", status, body)
 	}
 	bearer := "Authorization: Bearer " + i.Token("https://gate.example.com/mcp", map[string]any{"sub": "9aa", "groups": []string{"ops"}, "scope": "portcullis:admin"})
-	if a := there.Send("/admin/tools/db/drop/approve", `{"hash":"`+hash+`"}`, bearer); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "each signed in with the issuer") {
+	if a := there.Send("/admin/tools/db/drop/approve", `{"hash":"`+hash+`"}`, bearer); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "who are signed in with the issuer") {
 		t.Errorf("a token: %d %s", a.Status, a.Body)
 	}
 	if r := state(); r.State != approval.Pending {

@@ -211,11 +211,11 @@ func TestIssuerRefusals(t *testing.T) {
 		"another issuer":        {set("iss", "https://login.example.org"), identitytest.Bend{}, 400, "is not from 127.0.0.1:"},
 		"no issuer":             {func(v url.Values) { v.Del("iss") }, identitytest.Bend{Metadata: func(m map[string]any) { m["authorization_response_iss_parameter_supported"] = true }}, 400, "is not from 127.0.0.1:"},
 		"a made up code":        {set("code", "x"), identitytest.Bend{}, 400, "refused the code"},
-		"no code":               {func(v url.Values) { v.Del("code") }, identitytest.Bend{}, 400, "an answer that no issuer sends"},
+		"no code":               {func(v url.Values) { v.Del("code") }, identitytest.Bend{}, 400, "came back with an invalid answer"},
 		"access denied":         {set("error", "access_denied"), identitytest.Bend{}, 403, "did not sign you in: you declined there"},
 		"words of a stranger":   {set("error", `"><script>call 0800</script>`), identitytest.Bend{}, 403, "did not sign you in."},
-		"a client that is gone": {set("error", "unauthorized_client"), identitytest.Bend{}, 502, "refuses this gateway, and not you"},
-		"busy":                  {set("error", "temporarily_unavailable"), identitytest.Bend{}, 503, "does not answer for now"},
+		"a client that is gone": {set("error", "unauthorized_client"), identitytest.Bend{}, 502, "refuses this gateway, not you"},
+		"busy":                  {set("error", "temporarily_unavailable"), identitytest.Bend{}, 503, "does not answer now"},
 		"another nonce":         {nil, claim("nonce", token.Random()), 502, "belongs to another sign-in"},
 		"another token issuer":  {nil, claim("iss", "https://login.example.org"), 400, "is not from 127.0.0.1:"},
 		"another audience":      {nil, claim("aud", "crm"), 502, "is for another program"},
@@ -227,7 +227,7 @@ func TestIssuerRefusals(t *testing.T) {
 		"nonsense": {nil, identitytest.Bend{Trade: func(w http.ResponseWriter, _ *http.Request) bool {
 			_, err := w.Write([]byte("<html>"))
 			return err == nil
-		}}, 502, "sent an answer that no issuer sends"},
+		}}, 502, "sent an invalid answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, i := newIssued(t, "jwt")
@@ -296,7 +296,7 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 		defer i.Down(false)
 		p := h.start() // it has not read the issuer yet
 		a := newJar(t).send(p, "/admin/login", url.Values{"issuer": {"1"}, "next": {"servers"}})
-		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "does not answer for now") || !strings.Contains(a.Body, "or sign in with a secret below") || !strings.Contains(a.Body, `value="servers"`) {
+		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "does not answer now") || !strings.Contains(a.Body, "or sign in with a secret below") || !strings.Contains(a.Body, `value="servers"`) {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
 		if a := p.signIn(h.boot.Reveal()); a.Status != http.StatusSeeOther || p.actor(p.cookie) != "bootstrap" {
@@ -309,7 +309,7 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 // there.
 func TestRemovedRole(t *testing.T) {
 	for to, want := range map[string]string{
-		"PORTCULLIS_VIEWERS": "a viewer, and this takes the role approver",
+		"PORTCULLIS_VIEWERS": "a viewer, and this needs the role approver",
 		"":                   "none of your groups there has a role here",
 	} {
 		h, i := newIssued(t, "jwt")
