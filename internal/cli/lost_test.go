@@ -77,7 +77,7 @@ func newShop(t *testing.T) *shop {
 		s.decide(p, "shut", approval.Disable)
 		r, err := p.Stores.Approvals.Get(t.Context(), tool.ID{Server: "shop", Name: "allowed"})
 		require.OK(t, err)
-		s.decide(p, "allowed", func(r2 approval.Record, said approval.Said, now time.Time) (approval.Record, approval.Entry, error) {
+		s.decide(p, "allowed", func(r2 approval.Record, said approval.Author, now time.Time) (approval.Record, approval.Entry, error) {
 			return approval.Approve(r2, r.CurrentHash, said, now)
 		})
 		up.SetTools(definitions("Now other.", "steady", "freed", "shut", "changed", "allowed", "waiting"))
@@ -101,12 +101,12 @@ func (s *shop) sync(p *boot.Program) {
 	}
 }
 
-func (s *shop) decide(p *boot.Program, name string, how func(approval.Record, approval.Said, time.Time) (approval.Record, approval.Entry, error)) {
+func (s *shop) decide(p *boot.Program, name string, how func(approval.Record, approval.Author, time.Time) (approval.Record, approval.Entry, error)) {
 	s.t.Helper()
 	r, err := p.Stores.Approvals.Get(s.t.Context(), tool.ID{Server: "shop", Name: name})
 	if err == nil {
 		var e approval.Entry
-		if r, e, err = how(r, approval.Said{Actor: "ann"}, time.Now()); err == nil {
+		if r, e, err = how(r, approval.Author{Actor: "ann"}, time.Now()); err == nil {
 			_, err = p.Stores.Approvals.Put(s.t.Context(), r, &e)
 		}
 	}

@@ -178,7 +178,7 @@ func (e *evening) states(root string) map[string]string {
 			continue
 		}
 		require.OK(e.t, err)
-		if out[name] = stateOf(r.State, r.Disabled); r.Lost != nil {
+		if out[name] = stateOf(r.State, r.Disabled); r.Loss != nil {
 			out[name] += ", lost"
 		}
 	}

@@ -124,7 +124,7 @@ func (s *Servers) Play(ctx context.Context, approvals approval.Store, sync func(
 	r, err := approvals.Get(ctx, tool.ID{Server: "tickets", Name: "comment_on_ticket"})
 	var entry approval.Entry
 	if err == nil {
-		r, entry, err = approval.Disable(r, approval.Said{Actor: "demo", Note: "comments go to customers; ask first", Tell: true}, time.Now())
+		r, entry, err = approval.Disable(r, approval.Author{Actor: "demo", Note: "comments go to customers; ask first", Tell: true}, time.Now())
 	}
 	if err == nil {
 		_, err = approvals.Put(ctx, r, &entry)

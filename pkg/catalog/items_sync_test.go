@@ -208,7 +208,7 @@ func TestRecoverItems(t *testing.T) {
 	if rep := w.sync(); rep.Recovered != 2 {
 		t.Errorf("%d records are back, want 2", rep.Recovered)
 	}
-	if r := w.Record("fs:prompt:plan"); !r.Disabled || r.Lost == nil || r.Kind != tool.Prompt {
+	if r := w.Record("fs:prompt:plan"); !r.Disabled || r.Loss == nil || r.Kind != tool.Prompt {
 		t.Errorf("the prompt's record is %+v", r)
 	}
 	if r := w.Record("fs:resource:file:///a"); r.State != approval.Blocked {

@@ -102,7 +102,7 @@ func (u *unit) wrote(held *approval.Record) {
 type observation struct {
 	list *serverRun
 	held *approval.Record // as it was read or written last; nil: none
-	seen approval.Seen
+	seen approval.Observation
 }
 
 // observe compares every loaded definition with its record, and writes the records that change,
@@ -166,7 +166,7 @@ func (u *unit) observations(l *serverRun, first map[approval.Kind]bool, room int
 		before := id
 		before.Server = l.from
 		baseline, fresh := first[approval.KindOf(id.Kind)]
-		seen := approval.Seen{
+		seen := approval.Observation{
 			ID:         id,
 			URL:        l.server.URL,
 			Release:    releaseOf(l.server),
@@ -176,7 +176,7 @@ func (u *unit) observations(l *serverRun, first map[approval.Kind]bool, room int
 			Remember:   u.config.Value.Review.Remember == "auto",
 			TwoPeople:  u.config.Value.TakesTwo(l.server.Name, t.Definition),
 			Baseline:   baseline,
-			Lost:       fresh && l.forgot,
+			IsLost:     fresh && l.forgot,
 			From:       u.records[before],
 			Others:     u.otherRecords(l, id),
 			Now:        u.began,

@@ -133,10 +133,10 @@ func (u *unit) countLost(server string) (lost, unknown, all int) {
 			continue
 		}
 		all++
-		if held.Lost != nil {
+		if held.Loss != nil {
 			lost++
 		}
-		if held.Lost != nil && held.Lost.Unknown {
+		if held.Loss != nil && held.Loss.Unknown {
 			unknown++
 		}
 	}
@@ -228,7 +228,7 @@ func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now 
 		mu.Lock()
 		defer mu.Unlock()
 		for _, r := range stored {
-			if r.Lost != nil {
+			if r.Loss != nil {
 				lost = append(lost, r)
 			}
 		}
@@ -265,7 +265,7 @@ func Reconcile(ctx context.Context, approvals approval.Store, s *Snapshot, how R
 func reconcile(ctx context.Context, approvals approval.Store, r *approval.Record, how Reconciler, actor string, now func() time.Time) (*approval.Record, error) {
 	mine := false
 	after, err := approval.Update(ctx, approvals, r.ID(), r, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
-		switch mine = stored != nil && stored.Lost != nil; {
+		switch mine = stored != nil && stored.Loss != nil; {
 		case stored == nil:
 			return nil, nil, approval.ErrNotFound
 		case !mine:

@@ -224,7 +224,7 @@ func (u *unit) unlisted(l *serverRun) (due []observation) {
 			continue
 		}
 		id.Server = l.server.Name
-		seen := approval.Seen{
+		seen := approval.Observation{
 			ID: id, URL: l.server.URL, Release: releaseOf(l.server),
 			Definition: before.Current, Hash: before.CurrentHash, From: before, Now: u.began,
 		}

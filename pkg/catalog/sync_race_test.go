@@ -185,7 +185,7 @@ func TestDecisionDuringASync(t *testing.T) {
 		if err != nil {
 			return false, err
 		}
-		next, e, err := approval.Disable(held, approval.Said{Actor: "ann", Note: "no"}, w.Clock.Now())
+		next, e, err := approval.Disable(held, approval.Author{Actor: "ann", Note: "no"}, w.Clock.Now())
 		if err != nil {
 			return false, err
 		}

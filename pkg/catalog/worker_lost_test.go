@@ -40,7 +40,7 @@ func TestSharedStoreSetBack(t *testing.T) {
 			}
 			s := w.load()
 			i, _ := s.Find(w.Record(c.id).ID())
-			if r := w.Record(c.id); r.Lost == nil || s.Tool(i).Approval.State != approval.Blocked {
+			if r := w.Record(c.id); r.Loss == nil || s.Tool(i).Approval.State != approval.Blocked {
 				t.Errorf("the catalog has it as %s, at revision %d; the store at %d", s.Tool(i).Approval.State, s.Tool(i).Approval.Rev, r.Rev)
 			}
 			if n := s.Current().Restored; n != 1 {

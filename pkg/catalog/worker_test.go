@@ -341,7 +341,7 @@ func TestSharedServerLeaves(t *testing.T) {
 	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 	w.mustShare(true)
 	wantState(t, w, "a:x: approved", "a:y: approved", "b:z: approved")
-	if r := w.Record("c:u"); r.Lost == nil || lost == w.Approvals {
+	if r := w.Record("c:u"); r.Loss == nil || lost == w.Approvals {
 		t.Errorf("what the store lost of the server that left: %+v", r)
 	}
 	if w.exists("catalog/servers/c.found") {

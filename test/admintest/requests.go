@@ -24,7 +24,7 @@ func (d *Fixture) Asks(a request.Agent, id, note, arguments string) string {
 		kept, r.Args, r.Status = json.RawMessage(arguments), request.HashArgs(json.RawMessage(arguments)), lock.PendingApproval
 	}
 	var made string
-	_, err := request.ChangeAsked(d.T.Context(), d.Requests(), a, func(asked request.Asked) (request.Asked, string, json.RawMessage, error) {
+	_, err := request.ChangeList(d.T.Context(), d.Requests(), a, func(asked request.List) (request.List, string, json.RawMessage, error) {
 		next, held, added, err := asked.Add(r, request.Granted{}, nil, d.Clock.Now())
 		if made = held.ID; !added {
 			return next, "", nil, err

@@ -196,11 +196,11 @@ func (g *Gateway) Record(id string) approval.Record {
 // the record of a tool. Calls use the decision immediately, other requests after two seconds.
 func (g *Gateway) Decide(id, decision string) {
 	g.T.Helper()
-	g.DecideSaying(id, decision, approval.Said{Actor: "ann"})
+	g.DecideSaying(id, decision, approval.Author{Actor: "ann"})
 }
 
 // DecideSaying is [Gateway.Decide] with the actor and the texts of the decision.
-func (g *Gateway) DecideSaying(id, decision string, said approval.Said) {
+func (g *Gateway) DecideSaying(id, decision string, said approval.Author) {
 	g.T.Helper()
 	r, now := g.Record(id), g.Clock.Now()
 	var e approval.Entry

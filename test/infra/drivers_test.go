@@ -83,7 +83,7 @@ type table struct {
 	people   *stop.Store
 	box      *notify.Outbox
 	agent    request.Agent
-	asked    request.Asked
+	asked    request.List
 	granted  request.Granted
 	stops    stop.Stops
 	record   approval.Record
@@ -108,22 +108,22 @@ type driverMethod struct {
 func methodsOfRequests() []driverMethod {
 	agents, people, both := []string{"mcp"}, []string{"admin"}, []string{"mcp", "admin"}
 	return []driverMethod{
-		{"Asked", both, func(ctx context.Context, x table) error { _, err := x.requests.Asked(ctx, x.agent.Key()); return err }},
-		{"PutAsked", both, func(ctx context.Context, x table) error {
-			_, err := x.requests.PutAsked(ctx, x.asked, "", nil)
+		{"Asked", both, func(ctx context.Context, x table) error { _, err := x.requests.List(ctx, x.agent.Key()); return err }},
+		{"PutList", both, func(ctx context.Context, x table) error {
+			_, err := x.requests.PutList(ctx, x.asked, "", nil)
 			return err
 		}},
-		{"PutAsked, a new one with arguments", both, func(ctx context.Context, x table) error {
+		{"PutList, a new one with arguments", both, func(ctx context.Context, x table) error {
 			a, added := x.asked, x.asked.List[0]
 			added.ID = request.NewID()
 			a.List = append(slices.Clone(a.List), added)
-			_, err := x.requests.PutAsked(ctx, a, added.ID, json.RawMessage(`{"to":"ben"}`))
+			_, err := x.requests.PutList(ctx, a, added.ID, json.RawMessage(`{"to":"ben"}`))
 			return err
 		}},
-		{"PutAsked, of an old revision", both, func(ctx context.Context, x table) error {
+		{"PutList, of an old revision", both, func(ctx context.Context, x table) error {
 			a := x.asked
 			a.Rev += 7
-			_, err := x.requests.PutAsked(ctx, a, "", nil)
+			_, err := x.requests.PutList(ctx, a, "", nil)
 			return conflict(err)
 		}},
 		{"Granted", both, func(ctx context.Context, x table) error { _, err := x.requests.Granted(ctx, x.agent.Key()); return err }},
@@ -288,7 +288,7 @@ func newTable(t *testing.T, db *dynamodb.Client, of, name string) table {
 	s, box := x.requests, x.box
 	r = r.About(tool.ID{Server: "mail", Name: "send" + name}, tool.Hash(strings.Repeat("a", 64)))
 	var err error
-	x.asked, err = s.PutAsked(ctx, request.Asked{Agent: x.agent, List: []request.Request{r}}, x.id, args)
+	x.asked, err = s.PutList(ctx, request.List{Agent: x.agent, List: []request.Request{r}}, x.id, args)
 	require.OK(t, err)
 	x.granted, err = s.PutGranted(ctx, request.Granted{Agent: x.agent, List: []request.Decision{request.Decide(r, request.Confirmed, 0, "kim", "", now)}})
 	require.OK(t, err)

@@ -126,7 +126,7 @@ func TestFloodIsBounded(t *testing.T) {
 			continue
 		}
 		seen[p.Key] = true
-		a, err := store.Asked(t.Context(), p.Key)
+		a, err := store.List(t.Context(), p.Key)
 		require.OK(t, err)
 		_, data, err := a.Encode()
 		require.OK(t, err)

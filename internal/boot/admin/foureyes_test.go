@@ -27,7 +27,7 @@ func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	require.OK(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	require.OK(t, os.WriteFile(file, []byte(`{"mcpServers":{"db":{"url":"https://db.example.com/mcp"}},"review":{"four_eyes":"destructive"}}`), 0o600))
 	const hash = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	r, _, _ := approval.Observe(nil, approval.Seen{ID: drop, Definition: []byte(`{"name":"drop"}`), Hash: hash, Mode: approval.Manual, Now: time.Now()})
+	r, _, _ := approval.Observe(nil, approval.Observation{ID: drop, Definition: []byte(`{"name":"drop"}`), Hash: hash, Mode: approval.Manual, Now: time.Now()})
 	_, err := h.data.Put(t.Context(), r, nil)
 	require.OK(t, err)
 	here, there := h.start(), h.start() // two processes with one store

@@ -76,9 +76,9 @@ func (s *Session) noteSent(c upstream.Call, err error) {
 	switch c.Method {
 	case mcp.MethodReadResource: // the URI is the whole request
 	case mcp.MethodComplete:
-		s.event.Sent(c.Rest.Get("argument"))
+		s.event.SetSentArguments(c.Rest.Get("argument"))
 	default:
-		s.event.Sent(c.Arguments)
+		s.event.SetSentArguments(c.Arguments)
 	}
 }
 

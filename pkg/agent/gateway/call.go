@@ -41,7 +41,7 @@ func tierOf(name string) (tool.Tier, bool) {
 func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
 	s.begin(r.Name)
-	s.event.Asked(r.Arguments)
+	s.event.SetArguments(r.Arguments)
 	if fault := s.checkAudit(ctx); fault != nil {
 		return s.refuse(unauditedText(fault))
 	}
@@ -114,7 +114,7 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 	name := a.text("name", true, "a tool's name of the form server:tool, as retrieve_tools gives it")
 	r.Arguments = a.object("args")
 	s.event.Tool = name
-	s.event.Asked(r.Arguments)
+	s.event.SetArguments(r.Arguments)
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
 	}

@@ -109,7 +109,7 @@ func (c confirm) isValid(grant string) bool {
 	if c.now == nil {
 		return false
 	}
-	d, _ := c.now.granted.Of(grant)
+	d, _ := c.now.granted.Find(grant)
 	at := c.now.at
 	return d.Verdict == request.Confirmed && d.Item() == at.Item && d.Hash == at.Hash && d.At.After(at.Stops.Last(at.Item.Server, at.Agent))
 }

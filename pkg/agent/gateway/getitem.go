@@ -111,7 +111,7 @@ func FailedItem(server string, kind tool.Kind, e *outcome.CallError) *mcp.Error 
 
 // complete answers completion/complete. The server of the completed item answers it.
 func (s *Session) complete(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
-	s.event.Asked(r.Rest.Get("argument"))
+	s.event.SetArguments(r.Rest.Get("argument"))
 	i, err := s.completionTarget(r)
 	if err != nil {
 		return nil, err

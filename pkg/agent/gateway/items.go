@@ -127,7 +127,7 @@ func (s *Session) resources(templates bool) iter.Seq[int] {
 func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
 	if s.begin(cmp.Or(r.Name, r.URI)); r.Method == mcp.MethodGetPrompt {
-		s.event.Asked(r.Arguments)
+		s.event.SetArguments(r.Arguments)
 	}
 	if fault := s.checkAudit(ctx); fault != nil {
 		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: unauditedText(fault), Err: fault}

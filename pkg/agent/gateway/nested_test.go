@@ -49,8 +49,8 @@ func TestNestedDefinition(t *testing.T) {
 			}
 			check()
 			r := gw.Record("s:known")
-			for name, approve := range map[string]func(approval.Record, tool.Hash, approval.Said, time.Time) (approval.Record, approval.Entry, error){"one": approval.Approve, "two": approval.ApproveFourEyes} {
-				if _, _, err := approve(r, r.CurrentHash, approval.Said{Actor: "ann", Subject: "a"}, gw.Clock.Now()); !errors.Is(err, tool.ErrNested) {
+			for name, approve := range map[string]func(approval.Record, tool.Hash, approval.Author, time.Time) (approval.Record, approval.Entry, error){"one": approval.Approve, "two": approval.ApproveFourEyes} {
+				if _, _, err := approve(r, r.CurrentHash, approval.Author{Actor: "ann", Subject: "a"}, gw.Clock.Now()); !errors.Is(err, tool.ErrNested) {
 					t.Errorf("approved by %s: %v", name, err)
 				}
 			}

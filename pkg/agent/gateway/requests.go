@@ -53,7 +53,7 @@ func (s *Session) history(ctx context.Context, r request.Request, now lockState)
 			return h, err
 		}
 	}
-	requests, err := s.g.o.Requests.Asked(ctx, s.requestsKey())
+	requests, err := s.g.o.Requests.List(ctx, s.requestsKey())
 	if err != nil {
 		return h, err
 	}
@@ -80,7 +80,7 @@ func (s *Session) open(ctx context.Context, r request.Request, arguments json.Ra
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
 	agent := request.AgentOf(s.caller.Agent)
-	_, err = request.ChangeAsked(ctx, s.g.o.Requests, agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+	_, err = request.ChangeList(ctx, s.g.o.Requests, agent, func(a request.List) (request.List, string, json.RawMessage, error) {
 		granted, err := s.g.o.Requests.Granted(ctx, agent.Key())
 		if err != nil {
 			return a, "", nil, err
@@ -88,7 +88,7 @@ func (s *Session) open(ctx context.Context, r request.Request, arguments json.Ra
 		if _, declined := granted.Declined(r, s.g.o.Now()); declined {
 			return a, "", nil, errDeclined
 		}
-		var next request.Asked
+		var next request.List
 		if next, open, added, err = a.Add(r, granted, s.obsolete, s.g.o.Now()); err != nil {
 			return a, "", nil, err
 		}

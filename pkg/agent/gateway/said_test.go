@@ -27,7 +27,7 @@ func (gw *fixture) said() string {
 // A call returns the note of the person who locked the tool, if they share it, and no other text of
 // people.
 func TestCallSaid(t *testing.T) {
-	tell := func(note string) approval.Said { return approval.Said{Actor: "kim", Note: note, Tell: true} }
+	tell := func(note string) approval.Author { return approval.Author{Actor: "kim", Note: note, Tell: true} }
 	long := strings.Repeat("é", 400)
 	for name, test := range map[string]struct {
 		do   func(gw *fixture)
@@ -36,7 +36,7 @@ func TestCallSaid(t *testing.T) {
 		"disabled": {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell("use staging")) }, "kim: use staging"},
 		"blocked":  {func(gw *fixture) { gw.DecideSaying("s:read", "block", tell("use staging")) }, "kim: use staging"},
 		"a note that is not to be told": {func(gw *fixture) {
-			gw.DecideSaying("s:read", "disable", approval.Said{Actor: "kim", Note: "use staging"})
+			gw.DecideSaying("s:read", "disable", approval.Author{Actor: "kim", Note: "use staging"})
 		}, ""},
 		"no note": {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell("")) }, ""},
 		"several lines and hidden characters": {func(gw *fixture) {
@@ -88,8 +88,8 @@ func TestCallSaid(t *testing.T) {
 // A search returns the notes in the catalog: newer decisions have no text.
 func TestDiscoverySaid(t *testing.T) {
 	gw := serving(t, "", "", def("read", "Reads.", readOnly), def("write", "Writes.", readOnly))
-	gw.DecideSaying("s:read", "disable", approval.Said{Actor: "kim", Note: "use\nstaging", Tell: true})
-	gw.DecideSaying("s:write", "disable", approval.Said{Actor: "kim", Note: "nobody's business"})
+	gw.DecideSaying("s:read", "disable", approval.Author{Actor: "kim", Note: "use\nstaging", Tell: true})
+	gw.DecideSaying("s:write", "disable", approval.Author{Actor: "kim", Note: "nobody's business"})
 	notes := func() (found, described string) {
 		gw.Clock.Wait(time.Minute)
 		f := gw.search(`{"query":"read write","include_disabled":true}`)

@@ -62,12 +62,12 @@ func (s *Session) noteLack(ctx context.Context, open request.Request, need strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
-	change := func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+	change := func(a request.List) (request.List, string, json.RawMessage, error) {
 		next, err := a.Change(open.ID, func(r *request.Request) { r.Lacks = need })
 		return next, "", nil, err
 	}
 	agent := request.AgentOf(s.caller.Agent)
-	if _, err := request.ChangeAsked(ctx, s.g.o.Requests, agent, change); err != nil {
+	if _, err := request.ChangeList(ctx, s.g.o.Requests, agent, change); err != nil {
 		s.logUnread(ctx, "what the agent of a request lacks cannot be noted", err)
 	}
 }

@@ -49,9 +49,9 @@ func unlock(t *testing.T) *unlocking {
 }
 
 // asked returns the stored requests of the agent.
-func (u *unlocking) asked() request.Asked {
+func (u *unlocking) asked() request.List {
 	u.T.Helper()
-	a, err := u.Requests().Asked(u.T.Context(), request.AgentOf(u.Agent).Key())
+	a, err := u.Requests().List(u.T.Context(), request.AgentOf(u.Agent).Key())
 	require.OK(u.T, err)
 	return a
 }

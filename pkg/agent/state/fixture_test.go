@@ -133,7 +133,7 @@ func (h *fixture) observe(id, description string, baseline bool) {
 	if r, err := h.Approvals.Get(h.T.Context(), tid); err == nil {
 		held = &r
 	}
-	next, entry, changed := approval.Observe(held, approval.Seen{
+	next, entry, changed := approval.Observe(held, approval.Observation{
 		ID: tid, URL: "https://" + tid.Server + ".example.com/mcp", Definition: d.Raw, Hash: d.Hash,
 		Mode: approval.OnChange, Baseline: baseline, Now: h.Clock.Now(),
 	})

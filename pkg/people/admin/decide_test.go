@@ -118,7 +118,7 @@ func TestDecideConflict(t *testing.T) {
 			return false, nil
 		}
 		raced = true
-		next, e, err := approval.Disable(r, approval.Said{Actor: "bob"}, h.Clock.Now())
+		next, e, err := approval.Disable(r, approval.Author{Actor: "bob"}, h.Clock.Now())
 		if err != nil {
 			return false, err
 		}

@@ -17,6 +17,7 @@ var schemaNames = map[string]string{
 	"ExplainedCheck": "TrialCheck",
 	"ExplainedGroup": "TrialGroup",
 	"ExplainedTool":  "TrialTool",
+	"Loss":           "Lost",
 	"MadeToken":      "MakeTokenOutputBody",
 	"ReconciledItem": "Settled",
 	"Reconciliation": "Settlement",

@@ -188,7 +188,7 @@ func (r *restoring) closeItem(ctx context.Context, record *approval.Record) erro
 	}
 	var re approval.Replayed
 	_, err := approval.Update(ctx, r.Approvals, id, record, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
-		if re = (approval.Replayed{}); stored == nil || stored.Lost != nil {
+		if re = (approval.Replayed{}); stored == nil || stored.Loss != nil {
 			return nil, nil, nil // not settled, because the catalog does not have its server
 		}
 		next, entry, replayed, err := approval.KeepReplayed(*stored, past, r.actor, r.Now())
@@ -289,7 +289,7 @@ func (r *restoring) endGrant(ctx context.Context, d audit.TrailEvent) (ended boo
 	}
 	_, err = r.Requests.ChangeGranted(ctx, granted.Agent, func(g request.Granted) (request.Granted, error) {
 		now := r.Now()
-		is, found := g.Of(d.Request)
+		is, found := g.Find(d.Request)
 		opens := is.Verdict == request.Allowed || is.Verdict == request.Confirmed
 		if ended = found && opens && now.Before(is.Ends); !ended {
 			return g, nil

@@ -203,7 +203,7 @@ func TestRestoreGrants(t *testing.T) {
 	var ids []string
 	for i := range 3 {
 		asked := requesttest.To("git", fmt.Sprint("push", i))
-		_, err := request.ChangeAsked(t.Context(), requests, agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+		_, err := request.ChangeList(t.Context(), requests, agent, func(a request.List) (request.List, string, json.RawMessage, error) {
 			next, r, _, err := a.Add(asked, request.Granted{}, func(request.Request) bool { return false }, now)
 			asked = r
 			return next, r.ID, nil, err
@@ -228,7 +228,7 @@ func TestRestoreGrants(t *testing.T) {
 	g, err := requests.Granted(t.Context(), agent.Key())
 	require.OK(t, err)
 	for i, want := range []request.Verdict{request.Revoked, request.Allowed, request.Declined} {
-		if d, _ := g.Of(ids[i]); d.Verdict != want {
+		if d, _ := g.Find(ids[i]); d.Verdict != want {
 			t.Errorf("request %d is %s, want %s", i, d.Verdict, want)
 		}
 	}

@@ -369,7 +369,7 @@ func (a access) trace() string {
 	}
 	sessions, err := a.Console.SignIn.Sessions.All(context.Background())
 	require.OK(a.T, err)
-	asked, err := a.Requests().Asked(context.Background(), bot.Key())
+	asked, err := a.Requests().List(context.Background(), bot.Key())
 	require.OK(a.T, err)
 	granted, err := a.Requests().Granted(context.Background(), bot.Key())
 	require.OK(a.T, err)

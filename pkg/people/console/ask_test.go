@@ -105,7 +105,7 @@ func TestAskByLink(t *testing.T) {
 	says(t, kept.Body, "No request was made. The text that you typed is below", `value="half &lt;typed&gt;"`, `value="other" checked`, `value="90"`)
 	refused := h.send(page, at, url.Values{"why": {"typed"}, "for": {"other"}, "minutes": {"soon"}, "ask": {"1"}})
 	says(t, refused.Body, "Minutes: want a whole number from 1 to 43200; no request was made", `value="typed"`)
-	if list, err := h.Requests().Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
+	if list, err := h.Requests().List(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
 		t.Fatalf("%v: %v was asked for", err, list)
 	}
 
@@ -242,7 +242,7 @@ func TestAskTooLate(t *testing.T) {
 	h.enter("sam", "1", identity.Rights{})
 	a = h.send(h.page("/admin/ask/"+code), "/admin/ask/"+code, url.Values{"again": {"1"}, "ask": {"1"}, "why": {"typed"}, "for": {"60"}})
 	says(t, a.Body, `value="typed"`, `value="60" checked`, "Nothing was done: your form came too late.")
-	if list, err := h.Requests().Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
+	if list, err := h.Requests().List(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
 		t.Errorf("%v: %v was asked for", err, list)
 	}
 }

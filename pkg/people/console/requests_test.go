@@ -39,7 +39,7 @@ func (h *fixture) confirms() {
 // wishes writes the text of the agent's user for a request.
 func (h *fixture) wishes(a request.Agent, id, why string, minutes int) {
 	h.T.Helper()
-	_, err := request.ChangeAsked(h.T.Context(), h.Requests(), a, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
+	_, err := request.ChangeList(h.T.Context(), h.Requests(), a, func(all request.List) (request.List, string, json.RawMessage, error) {
 		next, err := all.Change(id, func(r *request.Request) { r.By, r.Why, r.Minutes = "sam", why, minutes })
 		return next, "", nil, err
 	})
@@ -433,7 +433,7 @@ func TestRequestOfLostTier(t *testing.T) {
 	id := h.Asks(bot, "mail:send", "", "")
 	const said = "When this agent last tried, it lacked the scope gate/write. Until it has that, its calls are refused, even if you approve."
 	lacks(t, h.small("/admin/requests/"+id), "last tried")
-	_, err := request.ChangeAsked(t.Context(), h.Requests(), bot, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
+	_, err := request.ChangeList(t.Context(), h.Requests(), bot, func(all request.List) (request.List, string, json.RawMessage, error) {
 		next, err := all.Change(id, func(r *request.Request) { r.Lacks = "the scope gate/write" })
 		return next, "", nil, err
 	})

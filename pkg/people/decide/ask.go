@@ -63,7 +63,7 @@ func (d *Service) openSealed(ctx context.Context, code string) (o agentRequest, 
 		return o, err
 	}
 	key := c.Agent.Key()
-	asked, err := d.o.Requests.Asked(ctx, key)
+	asked, err := d.o.Requests.List(ctx, key)
 	if err != nil {
 		return o, err
 	}
@@ -203,7 +203,7 @@ func shortTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC
 // the id of the request.
 func (d *Service) ask(ctx context.Context, s requestView, w Want) (id string, added bool, err error) {
 	wish := func(r *request.Request) { r.Why, r.Minutes = strings.TrimSpace(w.Why), w.Minutes }
-	_, err = request.ChangeAsked(ctx, d.o.Requests, s.one.agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+	_, err = request.ChangeList(ctx, d.o.Requests, s.one.agent, func(a request.List) (request.List, string, json.RawMessage, error) {
 		if id, added = s.one.ID, false; id != "" {
 			found, is := a.Find(id)
 			if !is || !found.Live(s.m.now) {
@@ -273,7 +273,7 @@ func (d *Service) Withdraw(ctx context.Context, id string) (Asking, error) {
 		}
 		return Asking{}, conflict("the request is %s%s, and nothing was withdrawn: only an open request can be withdrawn", state, because(why))
 	}
-	_, err = request.ChangeAsked(ctx, d.o.Requests, s.one.agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+	_, err = request.ChangeList(ctx, d.o.Requests, s.one.agent, func(a request.List) (request.List, string, json.RawMessage, error) {
 		next, err := a.Change(s.one.ID, func(r *request.Request) {
 			if r.Ended.IsZero() {
 				r.Ended = s.m.now.UTC()

@@ -78,7 +78,7 @@ func (d Decision) namesHash() bool {
 
 // apply carries out d on r. fourEyes says that an approval takes two people.
 func (d Decision) apply(r approval.Record, by Actor, fourEyes bool, now time.Time) (approval.Record, approval.Entry, error) {
-	statement := approval.Said{Actor: by.Name, Subject: by.Subject, Tell: d.Tell}
+	statement := approval.Author{Actor: by.Name, Subject: by.Subject, Tell: d.Tell}
 	if !text.Blank(d.Note) {
 		statement.Note = strings.TrimSpace(d.Note)
 	}

@@ -100,7 +100,7 @@ func TestDecideChanged(t *testing.T) {
 		}
 	})
 	t.Run("while this process has not heard of it", func(t *testing.T) {
-		next, e, changed := approval.Observe(new(f.Record("git:push")), approval.Seen{
+		next, e, changed := approval.Observe(new(f.Record("git:push")), approval.Observation{
 			ID: gatewaytest.ID(t, "git:push"), Definition: []byte(`{"name":"push","description":"Push commits by force."}`), Hash: tool.Hash(strings.Repeat("a", 64)), Mode: approval.OnChange, Now: f.Clock.Now(),
 		})
 		if !changed {

@@ -132,7 +132,7 @@ func TestFindingsThatAreNew(t *testing.T) {
 // The rule also applies to a definition that another process has seen and this one has not.
 func TestApproveSevereBeforeTheCatalogKnows(t *testing.T) {
 	f := newQueue(t)
-	next, e, changed := approval.Observe(new(f.Record("git:status")), approval.Seen{
+	next, e, changed := approval.Observe(new(f.Record("git:status")), approval.Observation{
 		ID: gatewaytest.ID(t, "git:status"), Definition: []byte(poisoned), Hash: tool.Hash(strings.Repeat("a", 64)), Mode: approval.OnChange, Now: f.Clock.Now(),
 	})
 	if !changed {

@@ -124,7 +124,7 @@ func TestFourEyesNewerDefinition(t *testing.T) {
 	f := withFourEyes(t)
 	f.by("kim", "sub-1")
 	r := f.Record("db:query")
-	next, _, _ := approval.Observe(&r, approval.Seen{ID: r.ID(), URL: r.URL, Definition: []byte(`{"name":"query"}`), Hash: "aa", Mode: approval.Manual, Now: f.Clock.Now()})
+	next, _, _ := approval.Observe(&r, approval.Observation{ID: r.ID(), URL: r.URL, Definition: []byte(`{"name":"query"}`), Hash: "aa", Mode: approval.Manual, Now: f.Clock.Now()})
 	if _, err := f.Approvals.Put(t.Context(), next, nil); err != nil {
 		t.Fatal(err)
 	}

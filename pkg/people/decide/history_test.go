@@ -93,7 +93,7 @@ func TestHistoryAmongOthers(t *testing.T) {
 	f.lives()
 	at := f.Clock.Now()
 	for n := range 2500 {
-		r, e, _ := approval.Observe(nil, approval.Seen{
+		r, e, _ := approval.Observe(nil, approval.Observation{
 			ID: tool.ID{Server: "git", Name: fmt.Sprintf("other_%04d", n)}, Hash: tool.Hash(strings.Repeat("b", 64)), Definition: []byte(`{}`), Mode: approval.Manual, Now: at.Add(time.Second),
 		})
 		_, err := f.Approvals.Put(t.Context(), r, e)

@@ -241,7 +241,7 @@ func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.R
 		if p := proposedOf(r); p != nil {
 			row.Proposed = p.By
 		}
-		row.State, row.Rev, row.Disabled, row.Since, row.Lost = stateText(r.State), r.Rev, r.Disabled, r.UpdatedAt, r.Lost != nil
+		row.State, row.Rev, row.Disabled, row.Since, row.Lost = stateText(r.State), r.Rev, r.Disabled, r.UpdatedAt, r.Loss != nil
 		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these belong to an older decision
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
 		}

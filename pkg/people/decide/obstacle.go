@@ -129,11 +129,11 @@ func inState(f Facts, d Decision) *Obstruction {
 	kind, r := f.ID.Kind, f.Record
 	blocked := r.IsBlocked(r.CurrentHash)
 	switch {
-	case d.approves() && r.State == approval.Approved && !blocked && r.Lost == nil &&
+	case d.approves() && r.State == approval.Approved && !blocked && r.Loss == nil &&
 		f.Status != lock.PendingApproval:
 		return obstruct(AlreadyApproved, "this definition is approved already. There is nothing "+
 			"to decide")
-	case d.Action == approval.ActionBlock && blocked && r.Lost == nil:
+	case d.Action == approval.ActionBlock && blocked && r.Loss == nil:
 		return obstruct(AlreadyBlocked, "this definition is blocked already. There is nothing to "+
 			"decide")
 	case d.Action == approval.ActionUnblock && !r.IsBlocked(d.Hash):

@@ -30,7 +30,7 @@ func (s requestView) obstacle(dec RequestDecision) *Obstruction {
 func (s requestView) stateObstacle(dec RequestDecision) *Obstruction {
 	o := s.one
 	state, why := s.state()
-	decision, is := o.granted.Of(o.ID)
+	decision, is := o.granted.Find(o.ID)
 	if dec.Verdict == request.Revoked {
 		if !is || !s.grants(decision) {
 			return obstruct(RequestEnded, "the request is %s%s, and there is nothing to "+
@@ -153,7 +153,7 @@ func (d *Service) joinedRequests(ctx context.Context, s requestView, v request.V
 	}
 	all := []agentRequest{s.one}
 	for _, o := range alike {
-		switch decision, is := o.granted.Of(o.ID); {
+		switch decision, is := o.granted.Find(o.ID); {
 		case !is || decision.Verdict != request.Declined:
 			all = append(all, o)
 		case v != request.Declined || decision.By != text.Clip(ActorOf(ctx).Name, maxActor): // the same person may decline again after an incomplete attempt
@@ -169,7 +169,7 @@ func (d *Service) claim(ctx context.Context, s requestView, o agentRequest, dec 
 	one := s.decision(ctx, o, dec)
 	change := func(g request.Granted) (request.Granted, error) {
 		again := false
-		if was, is := g.Of(o.ID); is {
+		if was, is := g.Find(o.ID); is {
 			not, begun := s.unfinished(was)
 			again = not && !begun
 		}
@@ -200,7 +200,7 @@ func (s requestView) decision(ctx context.Context, o agentRequest, dec RequestDe
 func (d *Service) removeClaim(ctx context.Context, s requestView, o agentRequest, dec RequestDecision) {
 	ours := s.decision(ctx, o, dec)
 	_, err := d.o.Requests.ChangeGranted(context.WithoutCancel(ctx), o.agent, func(g request.Granted) (request.Granted, error) {
-		if decision, is := g.Of(o.ID); is && decision.Verdict == ours.Verdict && decision.By == ours.By && decision.At.Equal(ours.At) {
+		if decision, is := g.Find(o.ID); is && decision.Verdict == ours.Verdict && decision.By == ours.By && decision.At.Equal(ours.At) {
 			return g.Without(o.ID), nil
 		}
 		return g, request.ErrNotFound // nothing is written

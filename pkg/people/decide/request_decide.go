@@ -177,7 +177,7 @@ func (d *Service) dropArguments(ctx context.Context, o agentRequest) {
 
 // errClaimed says who decided about the request first.
 func errClaimed(granted request.Granted, id string) error {
-	is, _ := granted.Of(id)
+	is, _ := granted.Find(id)
 	return Decision{}.refused(RequestDecided, claimedSentence(is))
 }
 

@@ -31,7 +31,7 @@ func flood(t testing.TB, f *fixture, agents, each int) int {
 	f.Sync()
 	v := f.States.Refresh(t.Context()).View(f.Agent)
 	for a := range agents {
-		asked := request.Asked{Agent: agentNamed(fmt.Sprint("agent-", a))}
+		asked := request.List{Agent: agentNamed(fmt.Sprint("agent-", a))}
 		for n := range each {
 			i, ok := v.Find(gatewaytest.ID(t, fmt.Sprint("mail:tool-", n)))
 			if !ok {
@@ -41,7 +41,7 @@ func flood(t testing.TB, f *fixture, agents, each int) int {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if asked, err = f.Requests().PutAsked(t.Context(), next, made.ID, nil); err != nil {
+			if asked, err = f.Requests().PutList(t.Context(), next, made.ID, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -168,11 +168,11 @@ func TestRequestUnsure(t *testing.T) {
 	}
 	asked := request.Request{Status: lock.DisabledByConfig, Note: "please"}.About(r.Item(), r.Hash)
 	other := agentNamed("b")
-	next, made, _, err := request.Asked{Agent: other}.Add(asked, request.Granted{}, nil, f.Clock.Now())
+	next, made, _, err := request.List{Agent: other}.Add(asked, request.Granted{}, nil, f.Clock.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Requests().PutAsked(t.Context(), next, made.ID, nil); err != nil {
+	if _, err := f.Requests().PutList(t.Context(), next, made.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	denied := f.request(made.ID)

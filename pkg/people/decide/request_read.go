@@ -46,7 +46,7 @@ func (d *Service) findRequest(ctx context.Context, id string) (o agentRequest, e
 	if err != nil {
 		return o, err
 	}
-	asked, err := d.o.Requests.Asked(ctx, key)
+	asked, err := d.o.Requests.List(ctx, key)
 	if err != nil {
 		return o, err
 	}
@@ -66,7 +66,7 @@ func (d *Service) findRequest(ctx context.Context, id string) (o agentRequest, e
 
 // decidedOnly returns a request for which only the decision is still stored.
 func decidedOnly(g request.Granted, id string) (r request.Request, is bool) {
-	d, is := g.Of(id)
+	d, is := g.Find(id)
 	return request.Request{ID: id, Args: d.Args, Opened: d.At, Expires: d.Ends}.About(d.Item(), d.Hash), is
 }
 
@@ -127,7 +127,7 @@ func (d *Service) everyRequest(ctx context.Context, wait bool) (list []agentRequ
 
 // requestsOf returns the requests of one agent.
 func (d *Service) requestsOf(ctx context.Context, key string) (list []agentRequest, err error) {
-	asked, err := d.o.Requests.Asked(ctx, key)
+	asked, err := d.o.Requests.List(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (d *Service) sameRequests(ctx context.Context, s requestView, declined bool
 // sameRequestOf returns the request of one agent for the same definition as s; nil if there is
 // none.
 func (d *Service) sameRequestOf(ctx context.Context, s requestView, key string, declined bool) (*agentRequest, error) {
-	asked, err := d.o.Requests.Asked(ctx, key)
+	asked, err := d.o.Requests.List(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (d *Service) sameRequestOf(ctx context.Context, s requestView, key string, 
 		return nil, err
 	}
 	for _, r := range asked.List {
-		decision, is := granted.Of(r.ID)
+		decision, is := granted.Find(r.ID)
 		if same(r) && (!is || decision.Verdict == request.Approved && !s.approvedBy(decision) || declined && s.justDeclined(decision)) {
 			return &agentRequest{Request: r, agent: asked.Agent, granted: granted}, nil
 		}

@@ -201,7 +201,7 @@ func (s requestView) unfinished(d request.Decision) (is, begun bool) {
 
 // state returns the state of the request, and why a decision is no longer valid.
 func (s requestView) state() (state RequestState, why string) {
-	if d, is := s.one.granted.Of(s.one.ID); is {
+	if d, is := s.one.granted.Find(s.one.ID); is {
 		if not, _ := s.unfinished(d); !not {
 			return s.stateAfter(d)
 		}
@@ -295,7 +295,7 @@ func (s requestView) request() Request {
 	r := Request{Request: o.Request, Agent: o.agent, UsedAt: o.used}
 	r.Link = s.m.d.o.BaseURL + "/admin/requests/" + o.ID
 	r.State, r.EndedBy = s.state()
-	if decided, is := o.granted.Of(o.ID); is && r.State != RequestOpen {
+	if decided, is := o.granted.Find(o.ID); is && r.State != RequestOpen {
 		r.Decided, r.Grants = decided, s.grants(decided)
 		r.Decided.URL = "" // people who read requests may not see the server's address
 	}

@@ -142,7 +142,7 @@ var byState = []verdictTest{
 	}, outcomes{"approved": "(can call it already (ann decided about it without", "allowed": "(can call it already", "confirmed": "(can call it already", "declined": "(can call it already", "revoked": none}},
 	{"of a record that was recovered", func(f *fixture) string {
 		id, r := f.asks(jwt, "mail:send", ""), f.Record("mail:send")
-		r.Lost = &approval.Lost{At: f.Clock.Now()}
+		r.Loss = &approval.Loss{At: f.Clock.Now()}
 		if _, err := f.Approvals.Put(f.T.Context(), r, nil); err != nil {
 			f.T.Fatal(err)
 		}

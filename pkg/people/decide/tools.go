@@ -90,7 +90,7 @@ type Record struct {
 	ChangedAt    time.Time      `json:"changed_at,omitzero" doc:"when a sync first saw the current definition; absent: it is the first one, or that is not known"`
 	Rev          int64          `json:"rev"`
 
-	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store lost the record or had an older version; the stricter version applies until somebody settles it"`
+	Lost    *approval.Loss `json:"lost,omitempty" doc:"the store lost the record or had an older version; the stricter version applies until somebody settles it"`
 	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, although it was approved earlier: another one was approved since"`
 
 	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"decisions about definitions of the item, the newest first"`
@@ -165,7 +165,7 @@ func (d *Service) show(ctx context.Context, v *state.View, id tool.ID, r *approv
 	}
 	out.Record = &Record{
 		State: r.State, Disabled: r.Disabled, ApprovedHash: r.ApprovedHash, CurrentHash: r.CurrentHash,
-		By: r.By, At: r.At, Note: r.Note, Tell: r.Tell, FirstSeen: r.FirstSeen, ChangedAt: r.ChangedAt, Rev: r.Rev, Lost: r.Lost,
+		By: r.By, At: r.At, Note: r.Note, Tell: r.Tell, FirstSeen: r.FirstSeen, ChangedAt: r.ChangedAt, Rev: r.Rev, Lost: r.Loss,
 		Verdicts: verdictsOf(r),
 	}
 	if r.IsBlocked(r.CurrentHash) { // an older program without blocks wrote the state

@@ -18,11 +18,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Errors that a caller may have to distinguish.
+// The errors that callers distinguish.
 var (
 	ErrNotFound = errors.New("approval record not found")             // the store has no record of the tool
 	ErrConflict = errors.New("approval record changed since read")    // caller re-reads and retries
-	ErrStale    = errors.New("definition changed since it was shown") // the hash that the person saw is no longer current
+	ErrStale    = errors.New("definition changed since it was shown") // the definition that the person saw is no longer the current one
 
 	ErrUnchanged = errors.New("approval records are the same as before") // caller continues with its result for them
 
@@ -32,7 +32,7 @@ var (
 	// ErrBlocks says that the record has no room: the caller disables the tool, or unblocks one.
 	ErrBlocks = errors.New("50 definitions of the tool are blocked, which is the maximum")
 
-	// ErrNoUndo says that it is too late, or that the decision is already undone or was not kept.
+	// ErrNoUndo says that it is too late, or that the record has no [Undo] of the decision.
 	ErrNoUndo = errors.New("decision cannot be undone")
 
 	// ErrNoSubject says that the caller has to sign in with the issuer.
@@ -50,7 +50,7 @@ const (
 	Approved State = "approved"
 	Pending  State = "pending"
 	Changed  State = "changed"
-	Blocked  State = "blocked" // a person refused the current definition for good
+	Blocked  State = "blocked" // a person refused the current definition permanently
 )
 
 // A Mode says when a tool needs a person. The zero Mode is not valid: a
@@ -65,13 +65,12 @@ const (
 )
 
 // Format is the newest form of records that this program knows. It grows only if a program that
-// knows an earlier form would misread a record; programs keep members that they do not know. A
+// knows an earlier form would misread a record; programs keep members that they do not know. Each
 // record uses the earliest form that is safe for older programs:
 //   - form 1 has no block, so that a program without blocks can still use the record;
-//   - form 3 is a prompt or a resource, which a program that knows only tools would take for a
-//     tool;
+//   - form 3 is a prompt or a resource, which a program that knows only tools would read as a tool;
 //   - form 4 has a first approval that needs a second person, which a program without the
-//     four-eyes rule would count as enough.
+//     four-eyes rule would accept as the approval.
 const Format = 4
 
 // A Record is what people decided about one tool, prompt or resource, and what its server listed.
@@ -102,30 +101,30 @@ type Record struct {
 	// none, or if that definition was blocked since. See [Record.Endorsement].
 	Endorsed Remembered `json:"endorsed,omitzero"`
 
-	// Proposed is the approval of the current definition by the first of two people. It opens
-	// nothing. nil: there is none, or one person is enough.
+	// Proposed is the approval of the current definition by the first of two people. The definition
+	// stays locked. nil: there is none, or one person is enough.
 	Proposed *Proposal `json:"proposed,omitempty"`
 
 	Undo *Undo `json:"undo,omitempty"` // what the last decision replaced; nil: no undo
 
 	// ApprovedBefore are the hashes that were approved at this server, the newest first, at most
-	// 50. A definition that was approved earlier waits like any other; people see that it was
-	// approved.
+	// 50. A definition that was approved earlier waits like any other. People see the earlier
+	// approval.
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 
-	// Release is the package version that the server was, at URL; zero: none, or unknown.
+	// Release is the package version of the server at URL; zero: none, or unknown.
 	Release Release `json:"release,omitzero"`
 
-	Prior *PriorApproval `json:"prior,omitempty"` // in another version of that package; nil: no approval
+	Prior *PriorApproval `json:"prior,omitempty"` // at another version of that package; nil: no approval
 
-	Lost *Lost `json:"lost,omitempty"` // the store had lost the record, and a person has to say which version counts; nil: no
+	Loss *Loss `json:"lost,omitempty"` // the store lost the record, and a person has to choose a version; nil: it did not
 
 	FirstSeen time.Time       `json:"first_seen"`
 	ChangedAt time.Time       `json:"changed_at,omitzero"` // when the definition was first seen to differ; zero: no change was seen
 	DecidedAt time.Time       `json:"decided_at,omitzero"` // when a person last decided; zero: never. [Store.Changes] selects by it
 	Rev       int64           `json:"rev"`                 // 0: not stored yet
 	UpdatedAt time.Time       `json:"updated_at"`          // set by the store at each Put
-	LostRev   int64           `json:"-"`                   // a revision that the store lost: the next one is higher
+	LostRev   int64           `json:"-"`                   // a revision that the store lost; the next revision is higher
 	Unknown   rawjson.Members `json:"-"`                   // members of a newer program; a store keeps them
 }
 
@@ -159,7 +158,7 @@ type Undo struct {
 	Blocked        []Remembered `json:"blocked,omitempty"`
 	Endorsed       Remembered   `json:"endorsed,omitzero"`
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
-	Lost           *Lost        `json:"lost,omitempty"`
+	Loss           *Loss        `json:"lost,omitempty"`
 	Proposed       *Proposal    `json:"proposed,omitempty"`
 
 	// Same says that the record has the approved definition. Otherwise these fields have its hash
@@ -254,7 +253,7 @@ type Entry struct {
 	Written time.Time `json:"-"` // when the store wrote the line; set by the store
 }
 
-// Line returns e as a store keeps it with r, the record that was just written.
+// Line returns e as a store keeps it together with r, the record that the same Put wrote.
 func (r Record) Line(e Entry) Entry {
 	e.Rev, e.Written = r.Rev, r.UpdatedAt
 	return e
@@ -294,27 +293,28 @@ type Store interface {
 	GetWith(ctx context.Context, id tool.ID, keys ...document.Key) (Record, []document.Doc, error)
 
 	// Peek is Get, but a driver may return a result that is a few seconds old if that costs less.
-	// Callers use it to find out whether they have to read at all.
+	// Callers use it to decide whether they need a current read.
 	Peek(ctx context.Context, id tool.ID) (Record, error)
 
 	// Records returns every record of the server, by id, each as of every Put
 	// that returned before it began.
 	Records(ctx context.Context, server string) ([]Record, error)
 
-	// RecordsIfChanged returns the result of Records and a mark of it. If the same Store returned
-	// the given mark for that server, and no record of the server was written since,
-	// RecordsIfChanged returns only [ErrUnchanged], which costs less. A mark of another Store or
-	// server has the same effect as "", no mark. A write with an unknown outcome counts as a
-	// write.
+	// RecordsIfChanged returns the result of Records and a mark, which identifies that result. If
+	// the same Store returned the given mark for that server, and no record of the server was
+	// written since, RecordsIfChanged returns only [ErrUnchanged], which costs less. A mark of
+	// another Store or server has the same effect as "", no mark. A write with an unknown outcome
+	// counts as a write.
 	RecordsIfChanged(ctx context.Context, server, mark string) (all []Record, now string, err error)
 
 	// Changes returns the present decision of every record with DecidedAt >= since, the oldest
-	// decision first; the zero time returns all. It never returns a record without a decision,
-	// even if a sync writes it. A driver on a distributed index may show a decision late, so
-	// callers read again from a little before their last read: see [Feed].
+	// decision first; the zero time returns all. It never returns a record without a decision, even
+	// if a sync writes it. A driver on a distributed index may show a decision late. So callers
+	// start each read a little before their last read, as [Feed] does.
 	//
-	// The result is a page, the first one if after is "". If next is not "" more follows: next is
-	// the after of the next page, even in a later call with the same since.
+	// The result is one page: the first page if after is "". If next is not "", there are more
+	// pages, and a call with next as after returns the next page. Later calls may use next, too, if
+	// since is the same.
 	Changes(ctx context.Context, since time.Time, after string) (page []Decision, next string, err error)
 
 	// Put stores r and e together, or neither, if the stored revision is still

@@ -40,9 +40,9 @@ func KindOf(k tool.Kind) Kind {
 	}
 }
 
-// A Baseline remembers that the first list of a server was approved, so that no later list is. It
-// belongs to the server's address and not to its name in the config: a second or a new name for
-// the same server gets no first list.
+// A Baseline records that the first list of a server was approved, so that no later list is
+// approved automatically. It belongs to the server's address and not to its name in the config: a
+// second or a new name for the same server gets no first list.
 type Baseline struct {
 	Identity string    `json:"identity"` // [BaselineIdentity] of the server; earlier versions wrote its [Identity]
 	Kind     Kind      `json:"kind"`
@@ -51,11 +51,11 @@ type Baseline struct {
 	At       time.Time `json:"at"`
 }
 
-// Identity returns a server's URL in one spelling, which identifies the server under every name
-// that the config gives it. These make no difference: the case of scheme and host, the port that
-// the scheme implies, zeros before a port, the spelling of an IPv6 address, a dot after the host,
-// a slash after the path, dot segments, needless escapes and the fragment. The query makes a
-// difference. An identity that begins with "cmd:" is reserved for servers that are programs.
+// Identity returns a server's URL in normal form. The result identifies the server under every name
+// that the config gives it. It does not depend on: the case of scheme and host, the port that the
+// scheme implies, zeros before a port, the spelling of an IPv6 address, a dot after the host, a
+// slash after the path, dot segments, needless escapes and the fragment. It depends on the query.
+// An identity that begins with "cmd:" is reserved for servers that are programs.
 func Identity(serverURL string) string {
 	u, err := url.Parse(serverURL)
 	if err != nil || u.Host == "" {
@@ -80,8 +80,8 @@ func Identity(serverURL string) string {
 func SameServer(a, b string) bool { return a == b || Identity(a) == Identity(b) }
 
 // BaselineIdentity returns the identity of a server for its baseline, the approval of the first
-// list that the server gave. It is coarser than [Identity], so that another name of a
-// known address gets no second baseline:
+// list that the server sent. It is coarser than [Identity], so that another name of a known address
+// gets no second baseline:
 //   - all names and addresses of this machine are the same;
 //   - an IPv4 address is the same in each notation;
 //   - the query makes no difference.
@@ -152,8 +152,8 @@ func parseIPv4(host string) netip.Addr {
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(sum))))
 }
 
-// BaselineKey returns the key under which a baseline is stored. Its length does not depend on the
-// identity, which is a [BaselineIdentity].
+// BaselineKey returns the key under which a baseline is stored. identity is a [BaselineIdentity];
+// the length of the key does not depend on it.
 func BaselineKey(identity string, kind Kind) string {
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:]) + "#" + string(kind)

@@ -32,8 +32,8 @@ func (s *Baselines) Baseline(
 	return b, err
 }
 
-// PutBaselines stores baselines instead of older ones. It stores none if one of them fails
-// [Baseline.Check]. With another error some may be stored.
+// PutBaselines stores baselines and replaces older ones. If a baseline fails [Baseline.Check], it
+// stores none. After any other error, some may be stored.
 func (s *Baselines) PutBaselines(ctx context.Context, all []Baseline) (err error) {
 	defer document.Wrap(&err, ErrConflict, "put baselines")
 	faults := make([]error, len(all))

@@ -2,14 +2,13 @@ package approval
 
 import "context"
 
-// A Batcher is a [Store] that stores many records at once at a lower cost than one by one. Every
-// implementation passes approvaltest.Run.
+// A Batcher is a [Store] that writes many records in one operation, which costs less than one write
+// for each. Every implementation passes approvaltest.Run.
 type Batcher interface {
-	// PutAll does [Store.Put] for each write and returns the result of each. No two writes may be
-	// of one item. A write that is refused, or that comes after another writer's, does not stop
-	// the others. If PutAll returns an error nothing is stored. The error is
-	// [errors.ErrUnsupported] if a Store that wraps another one finds that the other is no
-	// Batcher.
+	// PutAll does [Store.Put] for each write and returns the result of each. No two writes may
+	// concern the same item. A write that is refused or in conflict does not stop the others. If
+	// PutAll returns an error, nothing is stored. The error is [errors.ErrUnsupported] if the Store
+	// wraps another Store that is no Batcher.
 	PutAll(ctx context.Context, all []Write) ([]Written, error)
 }
 

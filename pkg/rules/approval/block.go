@@ -26,7 +26,7 @@ func (r Record) blocks() []Remembered {
 	if _, listed := r.block(r.CurrentHash); listed || r.State != Blocked || r.CurrentHash == "" {
 		return r.Blocked
 	}
-	return append([]Remembered{newBlock(r.CurrentHash, Said{Actor: r.By, Note: r.Note}, r.At)}, r.Blocked...)
+	return append([]Remembered{newBlock(r.CurrentHash, Author{Actor: r.By, Note: r.Note}, r.At)}, r.Blocked...)
 }
 
 // addBlocks adds blocks. If the record has no room for all of them, it disables the tool, so that

@@ -12,10 +12,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Longest texts of a record, in bytes. With two definitions of [tool.MaxDefinition] a record stays
-// below 400 KB, the most that DynamoDB keeps in an item. A record keeps what a decision replaced
-// if maxRecord allows it. The bytes between maxRecord and 400 KB are for what a driver writes next
-// to the record.
+// Limits of the texts of a record, in bytes. With two definitions of [tool.MaxDefinition], a record
+// stays below 400 KB, the limit of a DynamoDB item. A record includes an [Undo] only if its size
+// then stays below maxRecord. The bytes between maxRecord and 400 KB are for data that a driver
+// writes next to the record.
 const (
 	MaxName   = 256
 	MaxActor  = 256
@@ -42,7 +42,7 @@ func (r Record) Check() error {
 	c.text("note", r.Note, 0, MaxNote)
 	c.definition("approved definition", r.Approved)
 	c.definition("current definition", r.Current)
-	c.lostVersions(r.Lost)
+	c.lostVersions(r.Loss)
 	c.verdicts(r.ApprovedBefore, r.Blocked, r.Endorsed)
 	c.proposal(r.Proposed)
 	c.release(r.Release, r.Prior)
@@ -50,7 +50,7 @@ func (r Record) Check() error {
 		c.text("who decided before", u.By, 0, MaxActor)
 		c.text("note before", u.Note, 0, MaxNote)
 		c.definition("approved definition before", u.Approved)
-		c.lostVersions(u.Lost)
+		c.lostVersions(u.Loss)
 		c.verdicts(u.ApprovedBefore, u.Blocked, u.Endorsed)
 		c.proposal(u.Proposed)
 		if n := r.size(); n > maxRecord {
@@ -79,7 +79,8 @@ func CheckPut(r Record, e *Entry) error {
 	return c.fault("audit line of %q", r.ID())
 }
 
-// size returns at most how many bytes a driver needs for r: its definitions, and the rest as JSON.
+// size returns an upper bound of the bytes that a driver needs for r: its definitions, and its
+// other members as JSON.
 func (r Record) size() int {
 	n := len(r.Approved) + len(r.Current)
 	if r.Undo != nil {
@@ -125,7 +126,7 @@ func escaped(s string) string {
 }
 
 // lostVersions records the faults of the two versions of a lost record.
-func (c *checker) lostVersions(l *Lost) {
+func (c *checker) lostVersions(l *Loss) {
 	if l == nil {
 		return
 	}
@@ -138,11 +139,11 @@ func (c *checker) lostVersions(l *Lost) {
 	}
 }
 
-// verdicts records the faults of the decisions about definitions.
+// verdicts records the faults of the earlier approvals, the blocks and the endorsement.
 func (c *checker) verdicts(approved, blocked []Remembered, endorsed Remembered) {
 	for _, m := range approved {
 		c.text("who approved before", m.By, 0, maxRememberedBy)
-		c.text("who approved before", escaped(m.By), 0, 3*maxRememberedBy) // an earlier program did not count its bytes in JSON
+		c.text("who approved before", escaped(m.By), 0, 3*maxRememberedBy) // an earlier program limited the bytes before JSON escaping
 		c.text("note of an approval", m.Note, 0, 0)
 	}
 	c.text("who approved last", endorsed.By, 0, maxRememberedBy)

@@ -17,7 +17,7 @@ import (
 // blocked returns r with its current definition blocked by carl.
 func blocked(t *testing.T, r approval.Record, at time.Time) approval.Record {
 	t.Helper()
-	next, _, err := approval.Block(r, r.CurrentHash, approval.Said{Actor: "carl", Note: "it reads keys"}, at)
+	next, _, err := approval.Block(r, r.CurrentHash, approval.Author{Actor: "carl", Note: "it reads keys"}, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestBlock(t *testing.T) {
 		{"no hash", decidedRecord(approval.Pending, "", ""), "", approval.ErrStale, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, e, err := approval.Block(test.record, test.hash, approval.Said{Actor: "bob", Note: "no", Tell: true}, later)
+			got, e, err := approval.Block(test.record, test.hash, approval.Author{Actor: "bob", Note: "no", Tell: true}, later)
 			if !errors.Is(err, test.err) {
 				t.Fatalf("Block = %v, want %v", err, test.err)
 			}
@@ -90,7 +90,7 @@ func TestBlockedDefinition(t *testing.T) {
 	if yes := approved(t, back, "dora", noon); yes.State != approval.Approved || len(yes.Blocked) > 0 {
 		t.Errorf("approved, it is %s, blocked %+v", yes.State, yes.Blocked)
 	}
-	if on, _, err := approval.Enable(back, approval.Said{Actor: "dora"}, noon); err != nil || on.State != approval.Blocked {
+	if on, _, err := approval.Enable(back, approval.Author{Actor: "dora"}, noon); err != nil || on.State != approval.Blocked {
 		t.Errorf("enabled, it is %s (%v)", on.State, err)
 	}
 	for name, h := range map[string]tool.Hash{"the current one": "h2", "an earlier one": "h2"} {
@@ -98,12 +98,12 @@ func TestBlockedDefinition(t *testing.T) {
 		if name == "an earlier one" {
 			from = fresh
 		}
-		free, e, err := approval.Unblock(from, h, approval.Said{Actor: "dora", Note: "looked again"}, noon)
+		free, e, err := approval.Unblock(from, h, approval.Author{Actor: "dora", Note: "looked again"}, noon)
 		if err != nil || free.State != approval.Changed || len(free.Blocked) > 0 || e.Action != "unblock" || e.Hash != h || e.Note != "looked again" {
 			t.Errorf("%s unblocked: %s, %+v, %v", name, free.State, e, err)
 		}
 	}
-	if _, _, err := approval.Unblock(back, "h1", approval.Said{Actor: "dora"}, noon); !errors.Is(err, approval.ErrNotBlocked) {
+	if _, _, err := approval.Unblock(back, "h1", approval.Author{Actor: "dora"}, noon); !errors.Is(err, approval.ErrNotBlocked) {
 		t.Errorf("Unblock of what is not blocked = %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestBlockUnderAnotherName(t *testing.T) {
 
 func TestBlocksAreAtMost50(t *testing.T) {
 	r := decidedRecord(approval.Pending, "", "h0")
-	long := approval.Said{Actor: strings.Repeat("\x01", 200), Note: strings.Repeat("<&>", 1000)}
+	long := approval.Author{Actor: strings.Repeat("\x01", 200), Note: strings.Repeat("<&>", 1000)}
 	for i := range 50 {
 		r = observed(&r, tool.Hash(fmt.Sprint("n", i)))
 		next, _, err := approval.Block(r, r.CurrentHash, long, noon.Add(time.Duration(i)))
@@ -167,7 +167,7 @@ func TestRemember(t *testing.T) {
 		got.Endorsed != (approval.Remembered{Hash: "h1", By: "alice", At: noon}) || e.Action != "remember" || e.Actor != "sync" || e.Note != "approved by alice on 2026-03-14" {
 		t.Errorf("what alice approved is %+v, audit line %+v", got, e)
 	}
-	if _, _, changed := approval.Observe(&got, approval.Seen{ID: id, URL: got.URL, Hash: "h1", Definition: definition("h1"), Remember: true, Now: noon}); changed {
+	if _, _, changed := approval.Observe(&got, approval.Observation{ID: id, URL: got.URL, Hash: "h1", Definition: definition("h1"), Remember: true, Now: noon}); changed {
 		t.Error("it is written again")
 	}
 	waits := observed(&r, "h1")
@@ -177,9 +177,9 @@ func TestRemember(t *testing.T) {
 
 	first := approved(t, observed(func() *approval.Record { r := observed(nil, "h1"); return &r }(), "h2"), "bob", noon)
 	lost := waits
-	lost.Lost = &approval.Lost{At: noon}
+	lost.Loss = &approval.Loss{At: noon}
 	no := blocked(t, waits, noon)
-	free, _, err := approval.Unblock(no, "h1", approval.Said{Actor: "carl"}, noon)
+	free, _, err := approval.Unblock(no, "h1", approval.Author{Actor: "carl"}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,16 +207,16 @@ func TestRemember(t *testing.T) {
 
 // Agents read a note while its definition is listed, or while the tool is disabled.
 func TestTell(t *testing.T) {
-	said := approval.Said{Actor: "bob", Note: "use staging", Tell: true}
-	no, _, err := approval.Block(decidedRecord(approval.Pending, "", "h1"), "h1", said, noon)
+	author := approval.Author{Actor: "bob", Note: "use staging", Tell: true}
+	no, _, err := approval.Block(decidedRecord(approval.Pending, "", "h1"), "h1", author, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	off, _, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), said, noon)
+	off, _, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), author, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mute, e, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), approval.Said{Actor: "bob", Tell: true}, noon)
+	mute, e, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), approval.Author{Actor: "bob", Tell: true}, noon)
 	if err != nil || mute.Tell || e.Tell {
 		t.Errorf("no note is told: %v, %v (%v)", mute.Tell, e.Tell, err)
 	}
@@ -229,7 +229,7 @@ func TestTell(t *testing.T) {
 	if other := observed(&off, "h2"); !other.Tell {
 		t.Error("the note of a disabled tool is not told once its definition changes")
 	}
-	if on, _, err := approval.Enable(off, approval.Said{Actor: "bob"}, noon); err != nil || on.Tell || on.Note != "" {
+	if on, _, err := approval.Enable(off, approval.Author{Actor: "bob"}, noon); err != nil || on.Tell || on.Note != "" {
 		t.Errorf("the note of before is told after another decision: %+v, %v", on, err)
 	}
 }

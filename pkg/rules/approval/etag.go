@@ -7,8 +7,8 @@ import (
 )
 
 // An ETagHash computes the mark of a server's records that [Store.RecordsIfChanged] returns. It is
-// for stores that learn from the revisions whether a record was written. Each write of a record
-// changes the mark.
+// for stores that detect writes by the revisions of their records. Each write of a record changes
+// the mark.
 type ETagHash struct{ text []byte }
 
 // Add adds a record by its name within its server. Callers add all records in one order.

@@ -8,11 +8,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// overlap is how far before the last read the next one begins: the index of a distributed store
-// shows early writes late, and functions have clocks of their own.
+// overlap is how far before the last read the next read begins, because the index of a distributed
+// store can show writes late, and each function has its own clock.
 const overlap = 10 * time.Second
 
-// Decisions are what people decided since a catalog was made. They are immutable.
+// Decisions are the decisions of people since a catalog was made. They are immutable.
 type Decisions struct {
 	Newest time.Time // when the newest decision or, without any, the catalog was made
 
@@ -41,11 +41,11 @@ func (d *Decisions) Record(id tool.ID, known *Record) *Record {
 		return known
 	}
 	r := decision.applyTo(known)
-	r.UpdatedAt = time.Time{} // of the older one
+	r.UpdatedAt = time.Time{} // it is the time of the older revision
 	return r
 }
 
-// After returns the decision about the tool, if it made a later revision of its record than rev.
+// After returns the decision about the tool if its record then had a later revision than rev.
 func (d *Decisions) After(id tool.ID, rev int64) (Decision, bool) {
 	decision, ok := d.byID[id]
 	return decision, ok && decision.Rev > rev
@@ -95,10 +95,10 @@ type mark struct {
 	after        string // "": no page was read
 }
 
-// Rebase continues from a catalog that was made at the given time. revision returns the revision
-// of the catalog's record of a tool, 0 for none, and whether the catalog has the tool. Rebase
-// drops the decisions that the catalog includes. With a catalog from before the feed began, the
-// feed restarts.
+// Rebase continues from a catalog that was made at the given time. revision returns the revision of
+// the catalog's record of a tool, 0 for none, and whether the catalog has the tool. Rebase drops
+// the decisions that the catalog includes. If the catalog was made before the feed began, the feed
+// restarts.
 func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, listed bool)) {
 	if f.Decisions != nil && made.Before(f.Decisions.from) {
 		*f = Feed{Err: f.Err, ReadAt: f.ReadAt}
@@ -123,8 +123,8 @@ func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, li
 }
 
 // Read reads more pages, and reports whether it read any. If ctx ends before all pages are read,
-// the next Read continues there. Otherwise the feed would never know all decisions when one
-// request has too little time for them.
+// the next Read continues there. Otherwise a feed whose requests are too short for all pages would
+// never be complete.
 func (f *Feed) Read(ctx context.Context, s Store, now time.Time) (progress bool) {
 	if f.before.after == "" {
 		f.before = mark{began: now, since: f.since(now)}

@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-func kim() approval.Said { return approval.Said{Actor: "kim", Subject: "sub-kim", Note: "read it"} }
-func sam() approval.Said { return approval.Said{Actor: "sam", Subject: "sub-sam"} }
+func kim() approval.Author { return approval.Author{Actor: "kim", Subject: "sub-kim", Note: "read it"} }
+func sam() approval.Author { return approval.Author{Actor: "sam", Subject: "sub-sam"} }
 
 // waiting returns the record of a definition without any decision.
 func waiting() approval.Record {
@@ -56,12 +56,12 @@ func TestApproveByTwo(t *testing.T) {
 	}
 	renamedKim := kim()
 	renamedKim.Actor = "kimberly"
-	for name, said := range map[string]approval.Said{"the same person": kim(), "under another name": renamedKim} {
-		if _, _, err := approval.ApproveFourEyes(first, "h1", said, at); !errors.Is(err, approval.ErrSamePerson) {
+	for name, author := range map[string]approval.Author{"the same person": kim(), "under another name": renamedKim} {
+		if _, _, err := approval.ApproveFourEyes(first, "h1", author, at); !errors.Is(err, approval.ErrSamePerson) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := approval.ApproveFourEyes(first, "h1", approval.Said{Actor: "token:ci"}, at); !errors.Is(err, approval.ErrNoSubject) {
+	if _, _, err := approval.ApproveFourEyes(first, "h1", approval.Author{Actor: "token:ci"}, at); !errors.Is(err, approval.ErrNoSubject) {
 		t.Errorf("nobody known: %v", err)
 	}
 	if _, _, err := approval.ApproveFourEyes(first, "h2", sam(), at); !errors.Is(err, approval.ErrStale) {
@@ -85,7 +85,7 @@ func TestApproveByTwo(t *testing.T) {
 // concern the definition.
 func TestProposalVoid(t *testing.T) {
 	first := must(t)(approval.ApproveFourEyes(waiting(), "h1", kim(), noon))
-	observe := func(r approval.Record, d approval.Seen) approval.Record {
+	observe := func(r approval.Record, d approval.Observation) approval.Record {
 		next, _, _ := approval.Observe(&r, d)
 		return next.Next(noon)
 	}
@@ -153,7 +153,7 @@ func TestOnePersonOpensNothing(t *testing.T) {
 	opened := 0
 	for seed := range uint64(4000) {
 		rng := rand.New(rand.NewPCG(seed, 6))
-		now, people := noon, []approval.Said{kim()}
+		now, people := noon, []approval.Author{kim()}
 		if seed%4 == 0 {
 			people = append(people, sam()) // shows that the test can fail
 		}
@@ -162,28 +162,28 @@ func TestOnePersonOpensNothing(t *testing.T) {
 		versions := []approval.Record{r}
 		for range 30 {
 			now = soon(rng, now)
-			said, h := people[rng.IntN(len(people))], hashes[rng.IntN(2)]
+			author, h := people[rng.IntN(len(people))], hashes[rng.IntN(2)]
 			var next approval.Record
 			var err error
 			var did string
 			switch rng.IntN(9) {
 			case 0, 1, 2:
 				did, h = "approve", r.CurrentHash
-				next, _, err = approval.ApproveFourEyes(r, h, said, now)
+				next, _, err = approval.ApproveFourEyes(r, h, author, now)
 			case 3:
 				did, h = "block", r.CurrentHash
-				next, _, err = approval.Block(r, h, said, now)
+				next, _, err = approval.Block(r, h, author, now)
 			case 4:
 				did = "unblock"
-				next, _, err = approval.Unblock(r, h, said, now)
+				next, _, err = approval.Unblock(r, h, author, now)
 			case 5:
 				did = "disable or enable"
-				if next, _, err = approval.Disable(r, said, now); r.Disabled {
-					next, _, err = approval.Enable(r, said, now)
+				if next, _, err = approval.Disable(r, author, now); r.Disabled {
+					next, _, err = approval.Enable(r, author, now)
 				}
 			case 6:
 				did = "undo"
-				next, _, err = approval.UndoDecision(r, r.Rev, said.Actor, now)
+				next, _, err = approval.UndoDecision(r, r.Rev, author.Actor, now)
 			case 7:
 				did = "lose and settle"
 				known := inCatalog(versions[rng.IntN(len(versions))])
@@ -196,7 +196,7 @@ func TestOnePersonOpensNothing(t *testing.T) {
 				if rng.IntN(2) == 0 {
 					settle = approval.AcceptStore
 				}
-				if next, _, err = settle(lost, said.Actor, now); err == nil {
+				if next, _, err = settle(lost, author.Actor, now); err == nil {
 					next = approval.WithoutApproval(lost, next)
 				}
 			default:
@@ -205,7 +205,7 @@ func TestOnePersonOpensNothing(t *testing.T) {
 				d.Remember, d.TwoPeople = true, true
 				next, _, _ = approval.Observe(&r, d)
 			}
-			trace = append(trace, fmt.Sprint(said.Actor, " ", did, " ", h, " ", err))
+			trace = append(trace, fmt.Sprint(author.Actor, " ", did, " ", h, " ", err))
 			if err != nil {
 				continue
 			}

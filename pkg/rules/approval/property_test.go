@@ -82,7 +82,7 @@ func (l *life) step(t *testing.T, rng *rand.Rand, now time.Time) {
 }
 
 func (l *life) decide(t *testing.T, rng *rand.Rand, h tool.Hash, now time.Time) (next approval.Record, ok bool) {
-	ada := approval.Said{Actor: "ada", Note: fmt.Sprint(len(l.trace)), Tell: rng.IntN(2) == 0}
+	ada := approval.Author{Actor: "ada", Note: fmt.Sprint(len(l.trace)), Tell: rng.IntN(2) == 0}
 	var err, want error
 	if h != l.current {
 		want = approval.ErrStale
@@ -277,7 +277,7 @@ func TestTransitionsLeaveTheirInput(t *testing.T) {
 // the blocks.
 func inCatalog(r approval.Record) approval.Record {
 	r.Endorsed = r.Endorsement()
-	r.Blocked, r.ApprovedBefore, r.Undo, r.Lost, r.Unknown, r.Format = nil, nil, nil, nil, nil, 0
+	r.Blocked, r.ApprovedBefore, r.Undo, r.Loss, r.Unknown, r.Format = nil, nil, nil, nil, nil, 0
 	return r
 }
 

@@ -9,22 +9,22 @@ import (
 // maxLostNote is how many bytes of a note a [Version] keeps.
 const maxLostNote = 400
 
-// A Lost marks a record that the store had lost, or had an older version of, until a person says
-// which version counts. Until then the record is the stricter of the two.
-type Lost struct {
-	At      time.Time `json:"at"`              // when the loss was found
-	Catalog Version   `json:"catalog"`         // as the catalog knew it
-	Store   *Version  `json:"store,omitempty"` // as the store had it; nil: the store had no record
+// A Loss marks a record that the store lost, or of which it had an older version. It stays until a
+// person chooses a version. Until then the record is the stricter of the two versions.
+type Loss struct {
+	At      time.Time `json:"at"`              // when the gateway found the loss
+	Catalog Version   `json:"catalog"`         // the version in the catalog
+	Store   *Version  `json:"store,omitempty"` // in the store; nil: the store had no record
 
 	// Unknown says that the catalog was unusable, too, so that no program knows the decision. Then
 	// Catalog locks the item in every approval mode, and Store is empty.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// newUnknown returns the mark of an item without any known decision. disabled says that only this
-// mark locks the item.
-func newUnknown(disabled bool, now time.Time) *Lost {
-	return &Lost{At: now, Catalog: Version{Disabled: disabled}, Store: &Version{}, Unknown: true}
+// newUnknown returns the [Loss] of an item without any known decision. disabled says that only this
+// Loss locks the item.
+func newUnknown(disabled bool, now time.Time) *Loss {
+	return &Loss{At: now, Catalog: Version{Disabled: disabled}, Store: &Version{}, Unknown: true}
 }
 
 // A Version is the decision in the catalog or in the store.
@@ -45,7 +45,7 @@ func (r Record) version() Version {
 }
 
 // IsLost reports whether the store lost the record or was set back to an older version. known is
-// the record as the store returned it once; stored is what the store has now; nil: nothing.
+// the record as the store once returned it. stored is the record that the store has now; nil: none.
 // Revisions only grow, and no two writes of one revision have the same time. If known has no time,
 // only revisions are compared.
 func IsLost(stored, known *Record) bool {
@@ -60,13 +60,13 @@ func IsLost(stored, known *Record) bool {
 	return stored.Rev < known.Rev
 }
 
-// Recover returns the record that counts after [IsLost], and its audit line. The record is the
-// stricter of the two, or known if the store has none, with the blocks of both. It replaces
-// stored, at a revision higher than both.
+// Recover returns the record to use after [IsLost], and its audit line. It is the stricter of the
+// two records, or known if the store has none, with the blocks of both. It replaces stored at a
+// revision higher than both.
 func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	r := *known
 	r.Blocked, r.Undo, r.Proposed = r.blocks(), nil, nil
-	r.Lost = &Lost{At: stamp(now), Catalog: known.version()}
+	r.Loss = &Loss{At: stamp(now), Catalog: known.version()}
 	r.Rev, r.LostRev = 0, known.Rev
 	note := "the store had no record"
 	if stored != nil {
@@ -78,10 +78,10 @@ func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 		if store.ApprovedHash == "" {
 			r.ApprovedHash, r.Approved = "", nil
 		}
-		if store.Endorsed.Hash != r.Lost.Catalog.Endorsed.Hash {
+		if store.Endorsed.Hash != r.Loss.Catalog.Endorsed.Hash {
 			r.Endorsed = Remembered{}
 		}
-		r.Lost.Store = &store
+		r.Loss.Store = &store
 		r.Rev = stored.Rev
 		r.ApprovedBefore, r.Unknown, r.Format = before, stored.Unknown, stored.Format
 		if stored.DecidedAt.After(r.DecidedAt) {
@@ -91,7 +91,7 @@ func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	}
 	r.withdrawBlocked()
 	r.State = r.derive()
-	return r, *r.entry(ActionRecover, Said{Actor: Sync, Note: note}, now)
+	return r, *r.entry(ActionRecover, Author{Actor: Sync, Note: note}, now)
 }
 
 // KeepRestored settles a recovered record with the catalog's decision.
@@ -112,14 +112,14 @@ func KeepReplayed(r Record, past []Past, actor string, now time.Time) (Record, E
 	if decided := r.DecidedAt.Add(storeTime); decided.Before(known) {
 		known = decided
 	}
-	if l := r.Lost; l != nil {
+	if l := r.Loss; l != nil {
 		if known = l.Catalog.Written; known.IsZero() {
 			known = l.Catalog.At
 		}
 		r.take(l.Catalog)
 	}
 	re := Replay(r, known, past)
-	next, e, err := record(re.Record, ActionKeepRestored, Said{Actor: actor, Note: re.note()}, now)
+	next, e, err := record(re.Record, ActionKeepRestored, Author{Actor: actor, Note: re.note()}, now)
 	return next, e, re, err
 }
 
@@ -127,16 +127,16 @@ func KeepReplayed(r Record, past []Past, actor string, now time.Time) (Record, E
 // the tool waits, and stays disabled if it was.
 func AcceptStore(r Record, actor string, now time.Time) (Record, Entry, error) {
 	switch {
-	case r.Lost != nil && r.Lost.Store != nil:
-		r.take(*r.Lost.Store)
-	case r.Lost != nil:
+	case r.Loss != nil && r.Loss.Store != nil:
+		r.take(*r.Loss.Store)
+	case r.Loss != nil:
 		r.take(Version{Disabled: r.Disabled})
 	}
-	return record(r, ActionAcceptStore, Said{Actor: actor}, now)
+	return record(r, ActionAcceptStore, Author{Actor: actor}, now)
 }
 
-// take replaces the decision of r by v. Blocks stay. A definition that waits by v does not count
-// as approved earlier: a person who sees that it waits has to approve it.
+// take replaces the decision of r by v. Blocks stay. A definition that waits in v does not count as
+// approved earlier: a person has to approve it.
 func (r *Record) take(v Version) {
 	r.Disabled, r.Endorsed, r.Proposed = v.Disabled, v.Endorsed, nil
 	if v.ApprovedHash != r.CurrentHash {
@@ -146,7 +146,7 @@ func (r *Record) take(v Version) {
 	case r.ApprovedHash:
 	case r.CurrentHash:
 		r.Approved = r.Current
-	default: // the text is lost; a changed tool is shown without it
+	default: // the definition is lost: a changed tool is shown without it
 		r.Approved = nil
 	}
 	r.ApprovedHash = v.ApprovedHash

@@ -65,7 +65,7 @@ func TestRecoverAndSettle(t *testing.T) {
 			}
 
 			kept, e, err := approval.KeepRestored(r, "ann", noon)
-			if e1, a1 := open(&kept); err != nil || kept.Lost != nil || e1 != knownEnabled || a1 != knownApproves || kept.By != "ann" || e.Action != "approvals-restore" || kept.DecidedAt.IsZero() {
+			if e1, a1 := open(&kept); err != nil || kept.Loss != nil || e1 != knownEnabled || a1 != knownApproves || kept.By != "ann" || e.Action != "approvals-restore" || kept.DecidedAt.IsZero() {
 				t.Errorf("%s: KeepRestored = %s, %v", what, brief(&kept), err)
 			}
 			if kept.ApprovedHash == kept.CurrentHash && string(kept.Approved) != string(kept.Current) {
@@ -75,7 +75,7 @@ func TestRecoverAndSettle(t *testing.T) {
 			if stored == nil {
 				storeApproves = false
 			}
-			if e1, a1 := open(&taken); err != nil || taken.Lost != nil || e1 != storeEnabled || a1 != storeApproves || e.Action != "approvals-accept" {
+			if e1, a1 := open(&taken); err != nil || taken.Loss != nil || e1 != storeEnabled || a1 != storeApproves || e.Action != "approvals-accept" {
 				t.Errorf("%s: AcceptStore = %s, %v", what, brief(&taken), err)
 			}
 		}

@@ -13,8 +13,8 @@ type Release struct {
 	Version string `json:"version,omitempty"` // the package with its version: "x@1.2.3"
 }
 
-// A PriorApproval is the approval from when the server was another version of the same package. It
-// opens nothing: a person may approve the same definition for the current version.
+// A PriorApproval is an approval at another version of the same package. It unlocks nothing, but a
+// person may approve the same definition for the current version.
 type PriorApproval struct {
 	Hash    tool.Hash `json:"hash"`
 	Version string    `json:"version"` // of the package at the approval
@@ -23,11 +23,11 @@ type PriorApproval struct {
 }
 
 // Carryable returns the version of the server's package in which the current definition was
-// approved, if a person may approve it again for that reason: it waits, and nobody has decided
-// about it since, except as the first of two people.
+// approved. ok reports whether a person may approve it again for that reason: it waits, and nobody
+// has decided about it since, except as the first of two people.
 func (r Record) Carryable() (version string, ok bool) {
 	p := r.Prior
-	if p == nil || p.URL != r.URL || p.Hash != r.CurrentHash || r.derive() != Pending || r.Disabled || r.Lost != nil {
+	if p == nil || p.URL != r.URL || p.Hash != r.CurrentHash || r.derive() != Pending || r.Disabled || r.Loss != nil {
 		return "", false
 	}
 	decided := r.At.After(p.At) && (r.Proposed == nil || r.Proposed.Hash != r.CurrentHash)
@@ -36,10 +36,10 @@ func (r Record) Carryable() (version string, ok bool) {
 
 // prior returns the approval of r that remains known for the server in d. It returns nil unless
 // the server is another version of the same package.
-func (r *Record) prior(d Seen) *PriorApproval {
+func (r *Record) prior(d Observation) *PriorApproval {
 	was := r.Release
 	switch {
-	case was.Family == "" || was.Family != d.Release.Family || was.URL != r.URL || r.Lost != nil || r.isProposalAlone():
+	case was.Family == "" || was.Family != d.Release.Family || was.URL != r.URL || r.Loss != nil || r.isProposalAlone():
 		return nil
 	case r.ApprovedHash != "":
 		at := stamp(d.Now)

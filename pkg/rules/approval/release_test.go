@@ -12,7 +12,7 @@ import (
 
 // started returns a sighting of the definition with the hash, from a server that starts this
 // version of a package.
-func started(h tool.Hash, version string, now time.Time) approval.Seen {
+func started(h tool.Hash, version string, now time.Time) approval.Observation {
 	d := seen(h, approval.OnChange, false, now)
 	d.URL = "cmd:" + version
 	d.Release = approval.Release{URL: d.URL, Family: "x", Version: "x@" + version}
@@ -38,7 +38,7 @@ func TestCarryable(t *testing.T) {
 		}
 		return next.Next(hour)
 	}
-	later, ann := hour.Add(time.Minute), approval.Said{Actor: "ann", Subject: "1"}
+	later, ann := hour.Add(time.Minute), approval.Author{Actor: "ann", Subject: "1"}
 	for name, test := range map[string]struct {
 		steps []func(*approval.Record)
 		want  string
@@ -62,7 +62,7 @@ func TestCarryable(t *testing.T) {
 		"approved by the first of two": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
 			*r = decided(approval.ApproveFourEyes(*r, "h1", ann, later))
 		}}, "x@1"},
-		"the store had lost it": {[]func(*approval.Record){func(r *approval.Record) { r.Lost = &approval.Lost{At: noon} }, see("h1", "2")}, ""},
+		"the store had lost it": {[]func(*approval.Record){func(r *approval.Record) { r.Loss = &approval.Loss{At: noon} }, see("h1", "2")}, ""},
 		"an older gateway took the first of two for enough": {[]func(*approval.Record){func(r *approval.Record) {
 			r.Proposed = &approval.Proposal{Hash: "h1", By: "ada", Subject: "2", At: noon.Add(-time.Hour)}
 			r.ApprovedBefore = []approval.Remembered{{Hash: "h1", By: "ada", At: noon}}

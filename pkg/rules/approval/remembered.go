@@ -9,21 +9,20 @@ import (
 // MaxBlocks is how many definitions of an item can be blocked.
 const MaxBlocks = 50
 
-// Limits of a record, because it has to fit into an item of DynamoDB: the number of approved and
-// of blocked hashes, the bytes of an actor's name, and the bytes of a block's note, counted in
-// JSON.
+// Limits of a record, which has to fit into an item of DynamoDB: the number of approved and of
+// blocked hashes, and the bytes in JSON of an actor's name and of a block's note.
 const (
 	maxRemembered   = MaxBlocks
 	maxRememberedBy = 100
 	maxBlockNote    = 200
 )
 
-// remember records that by approved the current definition. Most records need no list, because a
-// baseline is recorded only now, when another definition replaces it.
+// remember adds by's approval of the current definition to [Record.ApprovedBefore]. It adds a
+// baseline only when another definition replaces it, so most records need no list.
 func (r *Record) remember(by string, at time.Time) {
 	if len(r.ApprovedBefore) == 0 && r.ApprovedHash != "" {
 		first := Remembered{Hash: r.ApprovedHash}
-		if r.By == Sync { // otherwise a person disabled or enabled it since
+		if r.By == Sync { // otherwise a person has since disabled or enabled the tool
 			first.By, first.At = Sync, r.At
 		}
 		r.ApprovedBefore = []Remembered{first}
@@ -75,7 +74,7 @@ func (r Record) Endorsement() Remembered {
 	return r.Endorsed
 }
 
-// approveAgain approves the current definition, as the person in m once did.
+// approveAgain repeats the approval m for the current definition.
 func (r *Record) approveAgain(m Remembered, now time.Time) {
 	r.ApprovedHash, r.Approved, r.Endorsed, r.Proposed = r.CurrentHash, r.Current, m, nil
 	r.By, r.At, r.Note, r.Tell = Sync, stamp(now), "", false

@@ -15,7 +15,7 @@ import (
 // approved approves r's current definition as a person would.
 func approved(t *testing.T, r approval.Record, by string, at time.Time) approval.Record {
 	t.Helper()
-	next, _, err := approval.Approve(r, r.CurrentHash, approval.Said{Actor: by}, at)
+	next, _, err := approval.Approve(r, r.CurrentHash, approval.Author{Actor: by}, at)
 	if err != nil {
 		t.Fatal(err)
 	}

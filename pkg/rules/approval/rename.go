@@ -2,15 +2,15 @@ package approval
 
 import "time"
 
-// rename returns the record of a tool whose server has a new name. If the definition is the same,
-// it is the record of the old name. Otherwise the tool waits, and only "disabled" and the blocks
-// stay.
-func rename(d Seen) Record {
+// rename returns the record of a tool whose server has a new name. If the definition is unchanged,
+// the result is the record of the old name. Otherwise the tool waits, and keeps only "disabled" and
+// its blocks.
+func rename(d Observation) Record {
 	r := *d.From
 	r.Server, r.Tool, r.Kind = d.ID.Server, d.ID.Name, d.ID.Kind
 	r.Rev, r.UpdatedAt, r.Undo, r.Proposed = 0, time.Time{}, nil, nil
 	if r.URL != "" && !SameServer(r.URL, d.URL) {
-		r.ApprovedBefore, r.Lost, r.Endorsed, r.CurrentHash = nil, nil, Remembered{}, ""
+		r.ApprovedBefore, r.Loss, r.Endorsed, r.CurrentHash = nil, nil, Remembered{}, ""
 	}
 	if r.CurrentHash != d.Hash {
 		r.ApprovedHash, r.Approved = "", nil
@@ -30,8 +30,8 @@ func (r *Record) addLocks(others []*Record) {
 	}
 }
 
-// restrict makes r, an old record under the server's present name, the stricter of r and o. o was
-// decided since, under another name. It reports whether the decision of r changed.
+// restrict makes r, an old record under the server's present name, the stricter of r and o. o has a
+// later decision, under another name of the server. It reports whether the decision of r changed.
 func (r *Record) restrict(o Record) bool {
 	strict := stricter(*r, o)
 	if strict.Disabled == r.Disabled && strict.ApprovedHash == r.ApprovedHash &&
@@ -44,8 +44,8 @@ func (r *Record) restrict(o Record) bool {
 	return true
 }
 
-// stricter returns r restricted by o: it is disabled if either is, approved only at a hash that
-// both approve, and blocked where either is.
+// stricter returns r restricted by o. The result is disabled if either is, approved only at a hash
+// that both approve, and has the blocks of both.
 func stricter(r, o Record) Record {
 	r.Proposed, r.Prior = nil, nil
 	if r.ApprovedHash != o.ApprovedHash {

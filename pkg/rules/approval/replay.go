@@ -30,8 +30,8 @@ type Past struct {
 type Replayed struct {
 	Record  Record
 	Changed bool   // the record differs from before
-	Closing []Past // people closed this, and it is closed again
-	Opening []Past // people opened this, and it is not open: a person has to decide again
+	Closing []Past // people locked these, and Replay locked them again
+	Opening []Past // people unlocked these, and Replay did not: a person has to decide again
 }
 
 // maxReplayed is the longest note about replayed decisions, in bytes.
@@ -49,13 +49,13 @@ func (re Replayed) note() string {
 	return truncate("holds again by the audit: "+strings.Join(all, ", "), maxReplayed)
 }
 
-// Replay returns r with what people closed after known, the time when r was written. The audit
-// contains their decisions.
+// Replay returns r with the locks that people set after known, the time when r was written. past
+// has the decisions that the audit contains.
 //
-// Replay never opens: an item that is disabled, waiting or blocked in r stays so. A later decision
-// reverses an earlier one only if both lines are of one stretch. So a damaged, missing or invented
-// line may close more than people decided, but never less than r. Replay applies no approvals: the
-// end of the audit may be missing, and with it a later block.
+// Replay never unlocks: an item that is disabled, waiting or blocked in r stays so. A later
+// decision reverses an earlier one only if both lines are of one stretch. So a damaged, missing or
+// invented line may close more than people decided, but never less than r. Replay applies no
+// approvals: the end of the audit may be missing, and with it a later block.
 //
 // If two decisions have the same time, the closing one counts.
 func Replay(r Record, known time.Time, past []Past) Replayed {
@@ -88,7 +88,7 @@ func (p Past) rank() int {
 	return 2
 }
 
-// A replay holds the decisions of the audit that close a record; nil for none.
+// A replay holds the decisions of the audit that lock an item; nil for none.
 type replay struct {
 	record   Record
 	disable  *Past
@@ -139,8 +139,8 @@ func (s *replay) leave(p *Past) {
 	s.left = append(s.left, p)
 }
 
-// forget drops earlier decisions that open the same item, because of a later one. An empty hash
-// matches any.
+// forget drops earlier decisions that unlock the same definition, because a later decision replaces
+// them. An empty hash matches any.
 func (s *replay) forget(action string, hash tool.Hash) {
 	s.left = slices.DeleteFunc(s.left, func(p *Past) bool { return p.Action == action && (hash == "" || p.Hash == hash) })
 }
@@ -178,8 +178,8 @@ func (s *replay) isBlocked(hash tool.Hash) bool {
 	return s.blocks[hash] != nil || s.record.IsBlocked(hash)
 }
 
-// approve reverses what closed the definition that the record approves. The approval of a
-// different definition withdraws the record's approval.
+// approve reverses the decisions that lock the definition that the record approves. The approval of
+// a different definition withdraws the record's approval.
 func (s *replay) approve(p *Past) {
 	if p.mayReverse(s.blocks[p.Hash]) {
 		delete(s.blocks, p.Hash)
@@ -197,8 +197,8 @@ func (s *replay) approve(p *Past) {
 	}
 }
 
-// undo reverses the last decision. If the audit lacks that decision, the note of the undo names
-// it: what it opened is closed, and what it closed stays closed.
+// undo reverses the last decision. If the audit lacks that decision, the note of the undo names it.
+// Then undo locks what the decision unlocked, and keeps what it locked.
 func (s *replay) undo(p *Past) {
 	action, _, _ := strings.Cut(p.Note, " by ")
 	if s.last != nil && s.last.Action == action {
@@ -241,7 +241,7 @@ func (s *replay) takeProposal(p *Past, action string) {
 	}
 }
 
-// closes reports whether p closes the record further than before.
+// closes reports whether p locks more than the record does.
 func (s *replay) closes(p *Past) bool {
 	switch r := s.record; {
 	case p.Action == ActionApprove:
@@ -269,7 +269,7 @@ func (s *replay) result() Replayed {
 	var blocks []Remembered
 	for hash, p := range s.blocks {
 		if !r.IsBlocked(hash) {
-			blocks = append(blocks, newBlock(hash, Said{Actor: p.By, Note: p.Note}, stamp(p.At)))
+			blocks = append(blocks, newBlock(hash, Author{Actor: p.By, Note: p.Note}, stamp(p.At)))
 		}
 	}
 	if len(blocks) > 0 {

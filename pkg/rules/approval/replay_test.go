@@ -169,7 +169,7 @@ func TestKeepReplayed(t *testing.T) {
 	lost.UpdatedAt = known.Add(time.Hour) // as the store writes it
 	past := []approval.Past{did(-5, "disable", hashA), did(5, "block", hashA)}
 	next, e, re, err := approval.KeepReplayed(lost, past, "kim", known.Add(2*time.Hour))
-	if err != nil || next.Lost != nil || access(next) != "blocked" || next.By != "kim" || !slices.Equal(actions(re.Closing), []string{"block"}) {
+	if err != nil || next.Loss != nil || access(next) != "blocked" || next.By != "kim" || !slices.Equal(actions(re.Closing), []string{"block"}) {
 		t.Errorf("it is %+v, %+v, %v", next, re, err)
 	}
 	if want := "holds again by the audit: block by ann at 2026-11-23T12:00:05Z"; e.Note != want {

@@ -26,16 +26,16 @@ const (
 	ActionDisable  = "disable"
 	ActionEnable   = "enable"
 	ActionBlock    = "block"    // permanently refuses the current definition
-	ActionUnblock  = "unblock"  // takes back a block; the definition waits
-	ActionUndo     = "undo"     // takes back the last decision
+	ActionUnblock  = "unblock"  // reverses a block; the definition waits
+	ActionUndo     = "undo"     // reverses the last decision
 	ActionRemember = "remember" // approved again, because a person approved this definition earlier
 
 	ActionKeepRestored = "approvals-restore" // after a recovery: the catalog's decision counts
 	ActionAcceptStore  = "approvals-accept"  // after a recovery: the store's decision counts
 )
 
-// A Seen is a tool as its server listed it.
-type Seen struct {
+// An Observation is a tool as its server listed it.
+type Observation struct {
 	ID         tool.ID
 	URL        string          // where the server listed it; "": not compared
 	Release    Release         // of the server at URL; zero: the server starts no package
@@ -44,7 +44,7 @@ type Seen struct {
 	Mode       Mode            // the server's approval mode
 	Baseline   bool            // this is the server's first list
 	Others     []*Record       // records under other names of the server: they lock a new or moved tool
-	Lost       bool            // store and catalog both lost the decision: a person has to decide again
+	IsLost     bool            // store and catalog both lost the decision: a person has to decide again
 	Remember   bool            // approve again what a person approved earlier
 	TwoPeople  bool            // the definition needs two people: an approval by one person is not repeated
 	From       *Record         // the record under the server's previous name; nil: not renamed
@@ -59,16 +59,16 @@ type Seen struct {
 // approves again what a person approved earlier at this server. All other decisions, and what
 // waits, outlive changes of definition, mode and config. A write of Observe cannot be undone, nor
 // can the decision before it.
-func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
+func Observe(r *Record, d Observation) (next Record, e *Entry, changed bool) {
 	switch {
-	case d.Hash == "": // nothing can be compared; Facts keeps the tool locked
+	case d.Hash == "": // there is nothing to compare; Facts keeps the tool locked
 		if r != nil {
 			return *r, nil, false
 		}
 		return Record{}, nil, false
 	case r == nil && d.From != nil:
 		next = rename(d)
-		return next, next.entry(ActionRename, Said{Actor: Sync, Note: "was " + d.From.ID().String()}, d.Now), true
+		return next, next.entry(ActionRename, Author{Actor: Sync, Note: "was " + d.From.ID().String()}, d.Now), true
 	case r == nil:
 		next, e = newRecord(d)
 		return next, e, true
@@ -79,7 +79,7 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		action = ActionRename
 	}
 	next.State = next.derive()
-	if m, ok := next.Earlier(); ok && d.approvesAgain(m) && next.Lost == nil {
+	if m, ok := next.Earlier(); ok && d.approvesAgain(m) && next.Loss == nil {
 		next.approveAgain(m, d.Now)
 		action, note = ActionRemember, "approved by "+m.By+" on "+m.At.Format(time.DateOnly)
 	}
@@ -93,13 +93,13 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		note = "blocked by " + b.By + " on " + b.At.Format(time.DateOnly)
 	}
 	if action != unrecorded {
-		e = next.entry(action, Said{Actor: Sync, Note: note}, d.Now)
+		e = next.entry(action, Author{Actor: Sync, Note: note}, d.Now)
 	}
 	return next, e, true
 }
 
 // approvesAgain reports whether an earlier approval counts again without a new decision.
-func (d Seen) approvesAgain(m Remembered) bool {
+func (d Observation) approvesAgain(m Remembered) bool {
 	return d.Remember && m.isPersons() && (m.Two || !d.TwoPeople)
 }
 
@@ -107,12 +107,12 @@ func (d Seen) approvesAgain(m Remembered) bool {
 const unrecorded = "unrecorded"
 
 // compare updates r with d and returns the action; "": nothing changed.
-func (r *Record) compare(d Seen) (action string) {
+func (r *Record) compare(d Observation) (action string) {
 	if d.URL != "" && !SameServer(d.URL, r.URL) {
 		action = unrecorded
 		if r.URL != "" { // "": the record is older than this field
 			r.Prior = r.prior(d)
-			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost, r.Endorsed, r.Proposed = "", nil, nil, nil, Remembered{}, nil
+			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Loss, r.Endorsed, r.Proposed = "", nil, nil, nil, Remembered{}, nil
 			r.addLocks(d.Others)
 			action = ActionMove
 		}
@@ -138,7 +138,7 @@ func (r *Record) compare(d Seen) (action string) {
 }
 
 // newRecord returns the record of a tool that has none.
-func newRecord(d Seen) (Record, *Entry) {
+func newRecord(d Observation) (Record, *Entry) {
 	now := stamp(d.Now)
 	r := Record{
 		Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind, URL: d.URL, Release: d.Release,
@@ -147,9 +147,9 @@ func newRecord(d Seen) (Record, *Entry) {
 	}
 	r.addLocks(d.Others)
 	action := ActionObserve
-	if d.Lost {
+	if d.IsLost {
 		r.Disabled = r.Disabled || d.Mode == Off
-		r.Lost = newUnknown(r.Disabled, now)
+		r.Loss = newUnknown(r.Disabled, now)
 	} else if d.Mode == OnChange && d.Baseline && !r.IsBlocked(d.Hash) {
 		r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
 		r.By, r.At = Sync, now
@@ -158,20 +158,20 @@ func newRecord(d Seen) (Record, *Entry) {
 	r.State = r.derive()
 	note := ""
 	switch {
-	case d.Lost:
+	case d.IsLost:
 		note = "the store had no record, and the catalog could not be used: what was decided is lost"
 	case r.Disabled:
 		note = "disabled, as it is under another name of its server"
 	case r.State == Blocked:
 		note = "blocked, as it is under another name of its server"
 	}
-	return r, r.entry(action, Said{Actor: Sync, Note: note}, d.Now)
+	return r, r.entry(action, Author{Actor: Sync, Note: note}, d.Now)
 }
 
 // Facts returns the two facts of [lock.Facts] that depend on approval, for the definition with the
 // given hash. A nil r means that the store has no record. If the store could not be read, callers
-// leave both facts unknown instead. Both are unknown, too, for a record in a newer form than this
-// program knows.
+// leave both facts unknown instead. For a record in a newer form than this program knows, both are
+// unknown, too.
 func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fact) {
 	if r != nil && r.Format > Format {
 		return lock.Unknown, lock.Unknown
@@ -206,10 +206,10 @@ func (r Record) derive() State {
 	}
 }
 
-func (r Record) entry(action string, said Said, now time.Time) *Entry {
+func (r Record) entry(action string, author Author, now time.Time) *Entry {
 	return &Entry{
-		Server: r.Server, Tool: r.Tool, Kind: r.Kind, Actor: said.Actor, Action: action,
-		Hash: r.CurrentHash, Note: said.Note, Tell: said.Tell, At: stamp(now),
+		Server: r.Server, Tool: r.Tool, Kind: r.Kind, Actor: author.Actor, Action: action,
+		Hash: r.CurrentHash, Note: author.Note, Tell: author.Tell, At: stamp(now),
 	}
 }
 

@@ -21,8 +21,8 @@ var (
 )
 
 // seen returns a sighting of the tool with the definition that hashes to h.
-func seen(h tool.Hash, mode approval.Mode, baseline bool, now time.Time) approval.Seen {
-	return approval.Seen{
+func seen(h tool.Hash, mode approval.Mode, baseline bool, now time.Time) approval.Observation {
+	return approval.Observation{
 		ID: id, URL: "https://mcp.example.com", Definition: definition(h), Hash: h,
 		Mode: mode, Baseline: baseline, Now: now,
 	}
@@ -188,7 +188,7 @@ func TestApprove(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.record
-			got, e, err := approval.Approve(test.record, test.hash, approval.Said{Actor: "bob", Note: "read it"}, later)
+			got, e, err := approval.Approve(test.record, test.hash, approval.Author{Actor: "bob", Note: "read it"}, later)
 			if test.stale {
 				if !errors.Is(err, approval.ErrStale) {
 					t.Fatalf("Approve = %v, want ErrStale", err)
@@ -226,11 +226,11 @@ func TestApprove(t *testing.T) {
 
 func TestDisableAndEnable(t *testing.T) {
 	for _, r := range []approval.Record{decidedRecord(approval.Pending, "", "h1"), decidedRecord(approval.Changed, "h1", "h2"), decidedRecord(approval.Approved, "h1", "h1")} {
-		off, e, err := approval.Disable(r, approval.Said{Actor: "bob", Note: "too loud"}, noon)
+		off, e, err := approval.Disable(r, approval.Author{Actor: "bob", Note: "too loud"}, noon)
 		if err != nil || !off.Disabled || off.State != r.State || off.ApprovedHash != r.ApprovedHash || e.Action != "disable" || off.Note != "too loud" {
 			t.Errorf("Disable of a %s tool = %+v, %+v, %v", r.State, off, e, err)
 		}
-		on, e, err := approval.Enable(off, approval.Said{Actor: "bob"}, noon)
+		on, e, err := approval.Enable(off, approval.Author{Actor: "bob"}, noon)
 		if err != nil || on.Disabled || on.State != r.State || on.ApprovedHash != r.ApprovedHash || e.Action != "enable" {
 			t.Errorf("Enable of a %s tool = %+v, %+v, %v", r.State, on, e, err)
 		}
@@ -245,9 +245,9 @@ func TestDecisionFields(t *testing.T) {
 		{"a note too long", "bob", strings.Repeat("n", approval.MaxNote+1)},
 		{"a note that is not text", "bob", "\xff"},
 	} {
-		_, _, approve := approval.Approve(r, "h1", approval.Said{Actor: test.actor, Note: test.note}, noon)
-		_, _, disable := approval.Disable(r, approval.Said{Actor: test.actor, Note: test.note}, noon)
-		_, _, enable := approval.Enable(r, approval.Said{Actor: test.actor, Note: test.note}, noon)
+		_, _, approve := approval.Approve(r, "h1", approval.Author{Actor: test.actor, Note: test.note}, noon)
+		_, _, disable := approval.Disable(r, approval.Author{Actor: test.actor, Note: test.note}, noon)
+		_, _, enable := approval.Enable(r, approval.Author{Actor: test.actor, Note: test.note}, noon)
 		if approve == nil || disable == nil || enable == nil {
 			t.Errorf("%s: Approve %v, Disable %v, Enable %v; want an error of each", test.name, approve, disable, enable)
 		}

@@ -16,19 +16,19 @@ func TestUndo(t *testing.T) {
 	base := approved(t, observed(nil, "h1"), "ada", noon.Add(-time.Hour))
 	base.Note, base.Tell = "fine", true
 	base = observed(&base, "h2").Next(noon)
-	said := approval.Said{Actor: "bob", Note: "because", Tell: true}
+	author := approval.Author{Actor: "bob", Note: "because", Tell: true}
 	for name, decide := range map[string]func(approval.Record) (approval.Record, approval.Entry, error){
 		"approve": func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Approve(r, "h2", said, noon)
+			return approval.Approve(r, "h2", author, noon)
 		},
 		"block": func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Block(r, "h2", said, noon)
+			return approval.Block(r, "h2", author, noon)
 		},
 		"disable": func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Disable(r, said, noon)
+			return approval.Disable(r, author, noon)
 		},
 		"enable": func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Enable(r, said, noon)
+			return approval.Enable(r, author, noon)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestUndoOfLongDefinitions(t *testing.T) {
 		r := decidedRecord(approval.Changed, "h1", "h2")
 		r.URL, r.Note = strings.Repeat("u", 2*test.rest), strings.Repeat("n", test.rest)
 		r.Approved, r.Current = text("a", test.size), text("b", test.size)
-		next, _, err := approval.Approve(r, "h2", approval.Said{Actor: "bob"}, noon)
+		next, _, err := approval.Approve(r, "h2", approval.Author{Actor: "bob"}, noon)
 		if err != nil || next.State != approval.Approved {
 			t.Fatalf("Approve of %d bytes = %s, %v", test.size, next.State, err)
 		}

@@ -21,15 +21,15 @@ type CallEvent struct {
 	Counts   observe.Counts
 	Redacted bool // the line has the arguments, without their values; see [Redact]
 
-	asked, sent        json.RawMessage // nil: no arguments
-	wereAsked, wasSent bool
+	clientArgs, sentArgs  json.RawMessage // nil: no arguments
+	hasClientArgs, isSent bool
 }
 
-// Asked notes the arguments that the client sent; nil: none.
-func (e *CallEvent) Asked(arguments json.RawMessage) { e.asked, e.wereAsked = arguments, true }
+// SetArguments notes the arguments that the client sent; nil: none.
+func (e *CallEvent) SetArguments(args json.RawMessage) { e.clientArgs, e.hasClientArgs = args, true }
 
-// Sent notes that the call went to its server with these arguments; nil: none.
-func (e *CallEvent) Sent(arguments json.RawMessage) { e.sent, e.wasSent = arguments, true }
+// SetSentArguments notes that the call went to its server with these arguments; nil: none.
+func (e *CallEvent) SetSentArguments(args json.RawMessage) { e.sentArgs, e.isSent = args, true }
 
 // Decide notes a decision and the status of a lock. The last decision counts: the gateway can
 // withhold the result of a call that was sent.
@@ -58,19 +58,19 @@ func (e *CallEvent) Refuse() { e.Decision = cmp.Or(e.Decision, Refused) }
 func (e *CallEvent) End(now time.Time) Line {
 	l := e.Line
 	l.V, l.Time, l.Kind = Version, now.UTC(), KindCall
-	if !e.wereAsked {
+	if !e.hasClientArgs {
 		return l
 	}
-	l.ArgsAsked = HashArguments(e.asked)
+	l.ArgsAsked = HashArguments(e.clientArgs)
 	switch {
-	case !e.wasSent:
-	case bytes.Equal(e.sent, e.asked):
+	case !e.isSent:
+	case bytes.Equal(e.sentArgs, e.clientArgs):
 		l.ArgsSent = l.ArgsAsked
 	default:
-		l.ArgsSent = HashArguments(e.sent)
+		l.ArgsSent = HashArguments(e.sentArgs)
 	}
 	if e.Redacted {
-		l.Arguments = Redact(e.asked)
+		l.Arguments = Redact(e.clientArgs)
 	}
 	return l
 }

@@ -28,20 +28,20 @@ func TestCallEvent(t *testing.T) {
 			e.Lock("pending_approval", []string{"tools.disabled[0]"})
 		}, audit.Line{Tool: "git:git_push", Decision: audit.Locked, Status: "pending_approval", Rules: []string{"tools.disabled[0]"}}},
 		{"without arguments, sent", func(e *audit.CallEvent) {
-			e.Asked(nil)
+			e.SetArguments(nil)
 			e.Allow("d1")
-			e.Sent(nil)
+			e.SetSentArguments(nil)
 			e.Outcome = "available"
 		}, audit.Line{Decision: audit.Allowed, Definition: "d1", ArgsAsked: empty, ArgsSent: empty, Outcome: "available"}},
 		{"held back after it was sent", func(e *audit.CallEvent) {
-			e.Asked(nil)
+			e.SetArguments(nil)
 			e.Allow("d1")
-			e.Sent(nil)
+			e.SetSentArguments(nil)
 			e.Lock("disabled_by_user", nil)
 		}, audit.Line{Decision: audit.Locked, Status: "disabled_by_user", Definition: "d1", ArgsAsked: empty, ArgsSent: empty}},
 		{"other arguments were sent, and they are kept", func(e *audit.CallEvent) {
-			e.Asked(json.RawMessage(`{"a":1}`))
-			e.Sent(json.RawMessage(`{}`))
+			e.SetArguments(json.RawMessage(`{"a":1}`))
+			e.SetSentArguments(json.RawMessage(`{}`))
 			e.Redacted = true
 		}, audit.Line{ArgsAsked: "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862", ArgsSent: empty, Arguments: json.RawMessage(`{"a":"‹number›"}`)}},
 		{"refused", func(e *audit.CallEvent) { e.Refuse() }, audit.Line{Decision: audit.Refused}},

@@ -27,8 +27,8 @@ func columns() (names []string) {
 }
 
 // A CSV writes lines as comma-separated values (RFC 4180) for people who open them in a
-// spreadsheet. It puts an apostrophe before a text that such a program would take for a formula,
-// and writes hidden characters as their numbers.
+// spreadsheet. It puts an apostrophe before a text that a spreadsheet program would read as a
+// formula, and writes hidden characters as their numbers.
 type CSV struct{ w *csv.Writer }
 
 // NewCSV writes the names of the columns to w.
@@ -62,8 +62,8 @@ func (c CSV) flush(row []string) error {
 	return c.w.Error()
 }
 
-// splits matches where a program that splits cells at semicolons, as many do in some languages,
-// would begin a cell with a formula.
+// splits matches each place where a program that splits cells at semicolons would begin a cell with
+// a formula. In some languages many programs do so.
 var splits = regexp.MustCompile(`(;[\s"]*)([=+\-@＝＋－＠])`)
 
 // cell returns a member's value as the text of a cell. A value that is not a text is written as

@@ -37,18 +37,18 @@ const (
 	syncAfter  = time.Second // a line is on the disk this long after its write
 )
 
-// first is the hash of the previous line in the very first line.
+// first is the value of prev in the very first line, which has no line before it.
 var first = strings.Repeat("0", 2*sha256.Size)
 
 var errClosed = errors.New("the audit is closed")
 
 // A Dir keeps lines in a folder: a file for each day in UTC. Each line contains the hash of the
-// line before, across files. A person who alone can access the folder can change it and recompute
-// all hashes; a person who kept one hash elsewhere detects this.
+// line before, across files. A person who can write the folder can change lines and recompute all
+// hashes. This is detectable only if somebody has kept a hash elsewhere.
 //
 // A line is in the file when Write returns, and on the disk a second later. Each line is one write
-// of the system, so a program that is killed leaves whole lines. After a loss of power the last
-// line can be torn. It stays, and the next line reports it.
+// system call, so a killed program leaves whole lines. After a power failure the last line can be
+// incomplete. It stays in the file, and the next line reports it.
 //
 // One process writes to a folder: the process that holds the lock of the approvals in the same
 // data folder.
@@ -148,8 +148,8 @@ func (d *Dir) Write(ctx context.Context, l Line) error {
 	return d.writeLine(ctx, l)
 }
 
-// WriteAll implements [batcher], with one write of the system. If this write fails, it writes the
-// lines one by one, as many as it can.
+// WriteAll implements [batcher] with one system call. If it fails, it writes the lines one by one,
+// as many as possible.
 func (d *Dir) WriteAll(ctx context.Context, lines []Line) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,8 +230,8 @@ func (d *Dir) note(now time.Time, text string) error {
 	return d.add([]Line{{V: Version, Time: now.UTC(), Kind: KindNote, Note: text}})
 }
 
-// add writes lines to the open file at once. If they do not all get written, it removes the
-// written part.
+// add writes lines to the open file in one system call. If only a part is written, it removes that
+// part.
 func (d *Dir) add(lines []Line) error {
 	var all []byte
 	prev := d.prev
@@ -334,8 +334,8 @@ func (d *Dir) close() error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// Ready implements [Readier]: the file exists, and has space for the lines of some hundred calls.
-// After a lost line it retries once a second.
+// Ready implements [Readier]. It returns nil if the file exists and has space for the lines of some
+// hundred calls. After a lost line it retries once a second.
 func (d *Dir) Ready(context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -362,7 +362,7 @@ func (d *Dir) Ready(context.Context) error {
 	return err
 }
 
-// Fault returns why lines cannot be written, or soon cannot be; nil: they can.
+// Fault returns the reason why lines cannot be written now or soon; nil: there is none.
 func (d *Dir) Fault() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

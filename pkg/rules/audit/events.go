@@ -59,9 +59,9 @@ type Events interface {
 	// PutEvent adds a line.
 	PutEvent(ctx context.Context, l Line) error
 
-	// PutChange adds a line and stores state as the state of l.Subject, both or neither, unless
-	// the subject already has that state. It reports whether it did. So if several processes see
-	// the same change, even after a restart, one of them writes a line.
+	// PutChange adds a line and stores state as the state of l.Subject, both or neither, unless the
+	// subject already has that state. It reports whether it added the line. So if several processes
+	// see the same change, even after a restart, only one line is written.
 	PutChange(ctx context.Context, l Line, state string) (bool, error)
 
 	// Events returns the lines that f selects, the newest first, from after the cursor, each with

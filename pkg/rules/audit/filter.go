@@ -20,8 +20,8 @@ type Filter struct {
 }
 
 // A Cursor is the position after one line. The empty Cursor is before the newest line. A Cursor is
-// valid for the reader that returned it, and for the same lines. It names a line instead of a
-// number, so a reader skips and repeats no line while others are written.
+// valid only for the reader that returned it and for the same lines. It names a line and not a
+// number, so that new lines cause no skipped and no repeated lines.
 type Cursor string
 
 // ErrCursor says that a cursor is from another source.

@@ -48,7 +48,7 @@ func (d *Dir) isNear(now time.Time, l Limit) bool {
 	return true
 }
 
-// fit makes space for a line, or returns [ErrLimit]; then nothing more is written. With the zero
+// fit makes space for a line. If it returns [ErrLimit], nothing more is written. With the zero
 // Limit every line fits.
 func (d *Dir) fit(now time.Time) error {
 	l := d.o.Limit()
@@ -71,7 +71,7 @@ func (d *Dir) fitCalls(now time.Time) error {
 	return d.stop(now, "until there is room below audit.max_bytes; calls are refused")
 }
 
-// stop notes in the file, once, that the lines after it will be missing.
+// stop writes, once, a note into the file that later lines will be missing.
 func (d *Dir) stop(now time.Time, until string) error {
 	if d.full == nil {
 		d.full = ErrLimit

@@ -9,15 +9,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Limits of a line, in characters. Other people and programs wrote most of its texts.
+// Limits of a line, in characters. Most of its texts come from other people and programs.
 const (
 	maxName  = 512
 	maxNote  = 2000
 	maxRules = 16
-	maxKinds = 16 // of the statuses in a search
+	maxKinds = 16 // statuses in the counts of a search
 )
 
-// Name returns a name in the form that a line has it.
+// Name returns a name in the form in which lines contain it.
 func Name(s string) string { return text.Clip(s, maxName) }
 
 // bounded returns the line with its texts escaped and cut to their limits.

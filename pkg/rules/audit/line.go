@@ -1,8 +1,8 @@
-// Package audit has the lines that say who did what: one for each call of an agent, allowed or
-// not, and one for each event of a person. Both kinds have the same versioned schema.
+// Package audit writes and reads audit lines: one for each call of an agent, allowed or not, and
+// one for each event of a person. Both kinds have the same versioned schema.
 //
-// Lines contain no arguments or results, only their hashes. The config can add arguments, without
-// their texts.
+// Lines contain no arguments or results, only their hashes. The config can add the arguments in
+// redacted form, without their texts.
 package audit
 
 import (
@@ -75,13 +75,13 @@ type Line struct {
 	Action  string    `json:"action,omitempty"`
 	Hash    tool.Hash `json:"hash,omitempty"`    // of the decided definition
 	From    tool.Hash `json:"from,omitempty"`    // of the definition that was approved before
-	Subject string    `json:"subject,omitempty"` // what it concerns, if no tool: a server, an agent, a token, a file; see [Line.About]
+	Subject string    `json:"subject,omitempty"` // the server, agent, token or file that the event concerns, if no tool; see [Line.About]
 	Note    string    `json:"note,omitempty"`
 	Shown   string    `json:"shown,omitempty"`   // how the actor saw the approved definition: opened, printed, hash, seen, lock_file
 	Request string    `json:"request,omitempty"` // id of the request for access, or for one call. Also of a call
 
 	Source string `json:"source,omitempty"` // address of the client
-	Prev   string `json:"prev,omitempty"`   // SHA-256, lower-case hex, of the line before in a file, without its line end
+	Prev   string `json:"prev,omitempty"`   // SHA-256, lower-case hex, of the previous line in the file, without its line end
 
 	Cursor Cursor `json:"-"` // of the line at its source; set by the reader
 }
@@ -90,5 +90,5 @@ type Line struct {
 type Found struct {
 	Callable int            `json:"callable"`         // how many matched
 	Locked   map[string]int `json:"locked,omitempty"` // how many matched, by status
-	Shown    []string       `json:"shown,omitempty"`  // ids of the locked ones in the answer
+	Shown    []string       `json:"shown,omitempty"`  // ids of the locked tools in the answer
 }

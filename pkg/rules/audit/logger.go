@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// NewLogger returns a Sink that writes each line to a JSON log, for platforms that keep the log.
-// It is for events, which have no line of their own there.
+// NewLogger returns a Sink that writes each line to a JSON log, for platforms that keep the log. It
+// is for events, which such a log would otherwise lack.
 func NewLogger(log *slog.Logger) Sink { return logger{log} }
 
 type logger struct{ log *slog.Logger }

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Space that is allocated for a file. If at least keptSpace of it is left, no more is allocated.
+// Space that is allocated for a file. While at least keptSpace of it is free, no more is allocated.
 const (
 	preallocStep = 2 << 20
 	keptSpace    = 1 << 20

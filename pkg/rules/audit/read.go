@@ -27,8 +27,8 @@ const (
 
 // Read returns the lines that the filter selects, the newest first, at most limit, and the next
 // cursor; "" is the end. A line that cannot be read has the kind [KindDamaged]. Read skips the
-// files of days outside the filter's times. So lines from while the clock was wrong are found only
-// without time bounds.
+// files of days outside the filter's times. So a search with time bounds can miss lines that were
+// written while the clock was wrong.
 func (d *Dir) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
 	return d.Folder().Read(ctx, f, after, limit)
 }
@@ -86,7 +86,7 @@ func (c Cursor) place() (day string, offset int64, err error) {
 	return day, offset, nil
 }
 
-// needles returns texts that every line that the filter selects contains in this form.
+// needles returns byte sequences that every selected line contains.
 func (f Filter) needles() (out [][]byte) {
 	for _, s := range []string{f.Actor, f.Action, f.Server, f.Tool, f.Kind} {
 		if quoted, err := rawjson.Encode(s); err == nil && s != "" && s != KindDamaged {
@@ -105,8 +105,8 @@ type reader struct {
 	newer   time.Time // of the line after the current one
 }
 
-// file reads the lines of a day before end, -1: all. more is the position to continue from, if it
-// stopped.
+// file reads the lines of a day before the offset end; -1: all lines. If file stops early, more is
+// the position from which to continue.
 func (r *reader) file(ctx context.Context, path, day string, end int64) (more Cursor, err error) {
 	file, err := os.Open(filepath.Join(path, day+suffix))
 	if errors.Is(err, fs.ErrNotExist) { // removed just now
@@ -193,8 +193,8 @@ type backward struct {
 	buf []byte // the bytes after pos that were not returned
 }
 
-// next returns the previous line, without its line end, and where it starts. long says that it is
-// too long, and that line holds only a part. After the first line it returns [io.EOF].
+// next returns the previous line, without its line end, and where it starts. If long is true, the
+// line is too long, and the result is only a part of it. After the first line it returns [io.EOF].
 func (b *backward) next() (line []byte, start int64, long bool, err error) {
 	if b.pos == 0 && len(b.buf) == 0 {
 		return nil, 0, false, io.EOF

@@ -19,13 +19,13 @@ const (
 	maxDepth    = 8
 	maxElements = 4  // of one list
 	maxKey      = 32 // characters of a name
-	maxDigits   = 4  // digits of a name: ids and keys have more
+	maxDigits   = 4  // digits of a name; ids and keys have more
 )
 
 // Redact returns the shape of arguments without their values: the length of a text, the type of a
-// number or boolean. It keeps a name that looks like a parameter's and replaces others by their
-// length, since names can be data. It marks where it leaves out long, deep or numerous parts. nil:
-// no arguments.
+// number or boolean. It keeps a name that looks like the name of a parameter, and replaces other
+// names by their length, because names can be data. It marks each place where it leaves out a long,
+// deep or repeated part. nil: no arguments.
 func Redact(arguments json.RawMessage) json.RawMessage {
 	if len(arguments) == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (r *redactor) nested(kind jsontext.Kind, depth int) error {
 	return err
 }
 
-// more notes that a part of an object or a list of n was left out.
+// more marks that a part of an object or of a list with n elements is left out.
 func (r *redactor) more(kind jsontext.Kind, n, left int) {
 	if left > 0 {
 		if n > left {

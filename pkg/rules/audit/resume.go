@@ -34,8 +34,8 @@ func daysOf(path string) ([]string, error) {
 	return out, nil
 }
 
-// endFile has the hash of the last line if all lines were written before the program ended. While
-// a program has the folder open it is absent, or has 64 zeros.
+// endFile has the hash of the last line if all lines were written before the program ended. While a
+// program has the folder open, the file is absent or has 64 zeros.
 const endFile = "clean-end"
 
 // mark writes a hash into endFile. It does not truncate the file, so that it works on a full disk.
@@ -119,7 +119,7 @@ func (d *Dir) resume() error {
 		if err = d.checkCleanEnd(end); err == nil {
 			return d.continueFile(file, day, end)
 		}
-	} else if err == nil { // it is empty: an older file has the line before
+	} else if err == nil { // it is empty, so the previous line is in an older file
 		err = d.continueAfter(day, days[:len(days)-1])
 	}
 	return errors.Join(err, file.Close())
@@ -172,7 +172,7 @@ func (d *Dir) continueAfter(day string, before []string) error {
 	return nil
 }
 
-// before returns the end of the newest of some days that has a line.
+// before returns the end of the newest of these days that has a line.
 func (d *Dir) before(days []string) (end, error) {
 	for _, day := range slices.Backward(days) {
 		file, err := os.Open(d.name(day))
@@ -190,7 +190,7 @@ func (d *Dir) before(days []string) (end, error) {
 	return end{hash: first}, nil
 }
 
-// An end is the end of a file.
+// An end describes the end of a file.
 type end struct {
 	is     fs.FileInfo // of the file
 	hash   string      // of its last line

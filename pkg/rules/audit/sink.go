@@ -7,12 +7,13 @@ import (
 
 // A Sink keeps lines. It is safe for concurrent use.
 type Sink interface {
-	// Write keeps a line when it returns nil; otherwise it returns why it could not. It bounds the
-	// texts of the line. It writes even if ctx has ended.
+	// Write keeps a line, or returns the reason why it cannot. It shortens long texts of the line.
+	// It writes even if ctx has ended.
 	Write(ctx context.Context, l Line) error
 }
 
-// A batcher is a [Sink] that keeps many lines at once at a lower cost than one by one.
+// A batcher is a [Sink] that writes many lines in one operation, which costs less than one write
+// for each.
 type batcher interface {
 	// WriteAll does [Sink.Write] for each line, in order. If it returns an error, it may have kept
 	// some lines.
@@ -21,8 +22,8 @@ type batcher interface {
 
 // A Readier is a [Sink] that can report before a call whether it could keep a line.
 type Readier interface {
-	// Ready returns why a line could not be kept now; nil: there is space for the lines of all
-	// calls that got this answer and have not ended.
+	// Ready returns the reason why a line could not be kept now. nil: there is space for the lines
+	// of all calls that got nil from Ready and have not ended.
 	Ready(ctx context.Context) error
 }
 
@@ -62,8 +63,8 @@ func (l *Log) WriteAll(ctx context.Context, lines []Line) error {
 	return errors.Join(faults...)
 }
 
-// Ready returns why a line could not be kept now. nil: every [Readier] among the sinks could keep
-// one.
+// Ready returns the reason why a line could not be kept now. nil: every [Readier] among the sinks
+// could keep a line.
 func (l *Log) Ready(ctx context.Context) error {
 	if l == nil {
 		return nil

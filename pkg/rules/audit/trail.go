@@ -37,8 +37,9 @@ type TrailEvent struct {
 }
 
 // Trail reads every file of the folder, and returns the events that want selects. A missing folder
-// has no events. A person who can write the folder can also make a whole chain of hashes, so Sure
-// is no proof. It detects lines that others damaged, cut off within a file, inserted or removed.
+// has no events. Sure is no proof, because a person who can write the folder can also compute a
+// whole chain of hashes. Without new hashes, Sure detects lines that were damaged, inserted,
+// removed or cut off within a file.
 func (p Folder) Trail(ctx context.Context, want func(Line) bool) (Trail, error) {
 	days, err := daysOf(string(p))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +135,7 @@ func prevOf(l linereader.Line) (prev string, whole bool) {
 	return string(rest[len(name)-1:]), true
 }
 
-// A checkedReader keeps its read error, unless that is the end of the file.
+// A checkedReader keeps the error of a read, except [io.EOF].
 type checkedReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -19,8 +19,8 @@ type Command struct {
 	Pass []string // [Programs.Env]
 }
 
-// identity returns the URL that identifies the command. As with headers, the environment makes no
-// difference.
+// identity returns the URL that identifies the command. The environment makes no difference, and
+// neither do the headers of a server with a URL.
 func (c *Command) identity() string {
 	canonical, err := rawjson.Encode(struct {
 		Args    []string `json:"args"`
@@ -34,7 +34,7 @@ func (c *Command) identity() string {
 	return "cmd:" + hex.EncodeToString(sum[:])
 }
 
-// Display returns the command line as people may see it: without what may be a credential.
+// Display returns the command line for people, without arguments that may be credentials.
 func (c *Command) Display() string {
 	words := append([]string{c.Path}, c.shownArgs()...)
 	for i, word := range words {
@@ -45,15 +45,15 @@ func (c *Command) Display() string {
 	return strings.Join(words, " ")
 }
 
-// shownArgs returns the arguments without text that may be a credential: by the name of its flag,
-// by its form, or in a URL.
+// shownArgs returns the arguments without text that may be a credential, judged by the name of its
+// flag, by its form, or because it is in a URL.
 func (c *Command) shownArgs() []string {
 	var out []string
 	found := secret.InArgs(c.Args)
 	for i, arg := range c.Args {
 		for _, text := range found[i] {
 			shown := strings.ReplaceAll(arg, text, hidden)
-			if shown == arg { // the text is in parts, with quotes between them
+			if shown == arg { // quotes split the text into parts
 				shown = hidden
 			}
 			arg = shown
@@ -66,7 +66,7 @@ func (c *Command) shownArgs() []string {
 	return out
 }
 
-// hidden replaces what people may not see.
+// hidden replaces text that people may not see.
 const hidden = "[secret]"
 
 // hideCredentials returns a text that contains a URL, without the URL's user, password and query.
@@ -166,7 +166,7 @@ func (c *checker) env(n *rawjson.Node, path string) Values {
 	return out
 }
 
-// transport checks the name of a transport against the kind of server. Other programs write it
+// transport checks that the named transport fits the kind of server. Other programs write the name
 // under several keys and in several spellings.
 func (c *checker) transport(f *fileServer, n *rawjson.Node, path string) {
 	command := n.Get("command") != nil
@@ -193,7 +193,7 @@ func (c *checker) transport(f *fileServer, n *rawjson.Node, path string) {
 	}
 }
 
-// enabled reads enabled, and disabled, which other programs write.
+// enabled reads the key enabled, and the key disabled of other programs.
 func (c *checker) enabled(f *fileServer, n *rawjson.Node, path string) bool {
 	enabled := f.Enabled == nil || *f.Enabled
 	if f.Disabled == nil {
@@ -205,8 +205,8 @@ func (c *checker) enabled(f *fileServer, n *rawjson.Node, path string) bool {
 	return !*f.Disabled
 }
 
-// othersKey reports whether other programs read this key of a server while the gateway ignores it,
-// and what an operator should know about it; "": nothing.
+// othersKey reports whether other programs read this key of a server and the gateway ignores it.
+// note is a warning for the operator; "": none.
 func othersKey(key string) (note string, known bool) {
 	switch key {
 	case "autoApprove", "alwaysAllow", "trust":

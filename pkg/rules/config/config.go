@@ -1,9 +1,9 @@
-// Package config reads mcp_config.json: which servers exist, which tools the operator offers, and
-// how the gateway answers.
+// Package config reads mcp_config.json, which configures the servers, the tools that the operator
+// offers, and the answers of the gateway.
 //
-// A gateway that guesses the meaning of a faulty file would allow what the operator wanted locked.
-// So [Parse] refuses unknown keys and reports all faults at once, each with its JSON path; the
-// caller keeps the last good config.
+// A gateway that guesses the meaning of a faulty file could allow tools that the operator wanted to
+// lock. So [Parse] refuses unknown keys and reports all faults at once, each with its JSON path;
+// the caller keeps the last good config.
 package config
 
 import (
@@ -81,14 +81,14 @@ func (t Tools) Confirms(id tool.ID) bool {
 	return id.Kind == tool.Tool && slices.ContainsFunc(t.Confirm, func(pattern string) bool { return tool.MatchGlob(pattern, id.String()) })
 }
 
-// Review has rules for decisions, in addition to the current ones of people.
+// Review has rules about approvals, in addition to the decisions of people.
 type Review struct {
-	Remember string // ask (default) or auto: whether a definition that a person approved earlier waits
+	Remember string // ask (default): a definition that a person approved earlier waits; auto: it is approved again
 	Findings string // show (default) or wait: whether a severe finding locks what no person approved
 	FourEyes string // off (default), destructive or all: which definitions need two people
 }
 
-// Audit says what the gateway keeps about calls.
+// Audit says which data about calls the gateway keeps.
 type Audit struct {
 	Arguments string // none (default) or redacted
 	Required  bool   // a call whose line cannot be written is refused
@@ -99,7 +99,7 @@ type Audit struct {
 // Gateway says how the gateway answers.
 type Gateway struct {
 	Mode    string // search (default) or direct
-	Bare    bool   // "prefix": false: in direct mode tools have their own names, without the server's name
+	Bare    bool   // "prefix" is false: tool names in direct mode lack the server's name
 	Notice  string // best (default) or zero
 	Locked  string // error (default) or result: whether the call of a locked tool is reported as an error
 	Ranking string // fused (default) or lexical
@@ -135,7 +135,7 @@ func (s Server) Variables() []Variable {
 }
 
 // TakesTwo reports whether two people have to approve the definition of the named server. If the
-// server is not configured, only the definition decides.
+// server is not in the config, the result depends only on the definition.
 func (c *Config) TakesTwo(server string, d tool.Definition) bool {
 	switch {
 	case c.Review.FourEyes == "all":

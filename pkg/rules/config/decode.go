@@ -18,8 +18,8 @@ type located struct {
 	message string
 }
 
-// maxFaults is how many faults are listed: more than anybody reads, and few enough for a line of
-// the log.
+// maxFaults is the maximum number of listed faults: more than anybody reads, and few enough for one
+// line of the log.
 const maxFaults = 1000
 
 // A checker collects the faults of one file.
@@ -31,7 +31,7 @@ type checker struct {
 	bad      map[*rawjson.Node]bool          // these nodes have a fault, so nothing else in them is checked
 }
 
-// fault reports what is wrong with n. Only the first fault of a node counts: later ones follow
+// fault reports a fault of n. It keeps only the first fault of a node, because later ones follow
 // from it.
 func (c *checker) fault(n *rawjson.Node, path, format string, args ...any) {
 	if c.bad[n] {
@@ -41,7 +41,7 @@ func (c *checker) fault(n *rawjson.Node, path, format string, args ...any) {
 	c.faultAt(n.Offset, path, format, args...)
 }
 
-// faultAt reports what is wrong at an offset.
+// faultAt reports a fault at an offset.
 func (c *checker) faultAt(offset int, path, format string, args ...any) {
 	if c.found++; c.found <= maxFaults {
 		c.faults = append(c.faults, located{offset, path, fmt.Sprintf(format, args...)})
@@ -131,7 +131,7 @@ func (c *checker) decodeStruct(n *rawjson.Node, path string, v reflect.Value) {
 		} else if c.found < maxFaults {
 			c.faultAt(value.NameOffset, JoinPath(path, name), "unknown key%s", hint(name, fields))
 		} else {
-			c.found++ // it is not listed, so no hint is needed
+			c.found++ // only counted, not listed, so it needs no hint
 		}
 	}
 }
@@ -178,11 +178,11 @@ func (c *checker) unique(n *rawjson.Node, path string) {
 	n.Keys, n.Kids = keys, kids // later steps need not see duplicates again
 }
 
-// unspelt removes the differences between spellings of one key.
+// unspelt removes the characters in which spellings of one key differ.
 var unspelt = strings.NewReplacer("_", "", "-", "")
 
-// hint suggests the intended key, if it is obvious: one in another spelling, or one from other
-// programs' configs.
+// hint suggests the intended key if it is obvious: a known key in another spelling, or the
+// equivalent of a key from other programs' configs.
 func hint(name string, fields map[string]int) string {
 	if len(name) > maxKey {
 		return ""

@@ -86,7 +86,7 @@ func (c *checker) headerValue(n *rawjson.Node, path, name string) {
 	c.value(n, path, name)
 }
 
-// inClear warns about a credential that every reader of the file can see.
+// inClear is the warning about a credential that every reader of the file can see.
 const inClear = "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}"
 
 // value checks the ${…} references in a named value.
@@ -109,7 +109,7 @@ func (c *checker) references(n *rawjson.Node, path string) (found, ok bool) {
 	return found, err == nil
 }
 
-// ownHeader reports whether the upstream client writes the header itself.
+// ownHeader reports whether the upstream client sets the header.
 func ownHeader(canonical string) bool {
 	switch canonical {
 	case "Accept", "Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Host", "Te", "Trailer",

@@ -30,7 +30,7 @@ func kindName(k jsontext.Kind) string {
 	return "null"
 }
 
-// readTree reads one JSON text. A syntax error stops the reading, so it is the only fault.
+// readTree reads one JSON text. It stops at a syntax error, which is then the only fault.
 func readTree(data []byte) (*rawjson.Node, *Fault) {
 	root, err := rawjson.ParseUTF8(data)
 	if err != nil {
@@ -83,7 +83,7 @@ func syntaxFault(data []byte, offset int, err error) *Fault {
 // the order of the file cost one pass over the file.
 type ruler struct {
 	data             []byte
-	at, lines, runes int // lines that ended before at, and characters since
+	at, lines, runes int // lines that ended before at, and characters since the last line end
 }
 
 // position returns the 1-based line and the 1-based column, in characters, of a byte.

@@ -15,7 +15,7 @@ import (
 type Notify struct {
 	Type   string      // slack, webhook or sns
 	URL    secret.Text // of slack and webhook; may contain ${secretsmanager:…}, ${ssm:…}, ${env:…}, and cannot be printed
-	Secret secret.Text // of webhook: the signing secret; as URL
+	Secret secret.Text // of webhook: the signing secret, with the same references as URL
 	Topic  string      // of sns: its ARN
 	Events []string    // of [NotifyEvents]; never empty
 }
@@ -31,7 +31,7 @@ func (t Notify) Variables(i int) []Variable {
 	return Values{"url": t.URL, "secret": t.Secret}.variables(index("notify", i))
 }
 
-// maxNotify is how many targets are allowed: every event goes to each.
+// maxNotify is the maximum number of targets. Every event goes to each of them.
 const maxNotify = 20
 
 // Signing secrets are 24 to 64 bytes in base64, after this prefix.
@@ -142,7 +142,8 @@ func isTopic(s string) bool {
 	return true
 }
 
-// address checks a URL, which may be a single reference. The addresses of Slack are credentials.
+// address checks a URL, which may be a single reference. isSecret is set for Slack, whose addresses
+// are credentials.
 func (c *checker) address(n *rawjson.Node, path string, isSecret bool) {
 	if n == nil || c.bad[n] {
 		return
@@ -155,7 +156,7 @@ func (c *checker) address(n *rawjson.Node, path string, isSecret bool) {
 		c.fault(n, path, "%s", err)
 		return
 	}
-	u, _ := url.Parse(n.Text) // CheckTarget parsed it, too
+	u, _ := url.Parse(n.Text) // CheckTarget parsed the same text
 	if isSecret || secretQuery(u) {
 		c.warn(n, path, inClear)
 	}

@@ -80,7 +80,7 @@ func place(data []byte, found []located) Faults {
 	return out
 }
 
-// config checks what the types alone cannot, and sets the defaults.
+// config checks rules that the types cannot express, and sets the defaults.
 func (c *checker) config(f file, root *rawjson.Node) *Config {
 	cfg := &Config{Toolsets: map[string][]string{}}
 	if root.Kind != '{' {

@@ -50,11 +50,11 @@ var (
 	runners = map[string]runner{"npx": npm, "bunx": npm, "uvx": python, "docker": container, "podman": container}
 )
 
-// maxPackage is the longest package, in bytes, whose version is examined.
+// maxPackage is the longest package argument, in bytes, in which Release looks for a version.
 const maxPackage = 200
 
 // Release returns the package that the command starts, with its version ("x@1.2.3"), and its
-// family: a hash of everything else in the command: the program, the other arguments, the folder
+// family, which is a hash of the rest of the command: the program, the other arguments, the folder
 // and the names of its variables. Two commands of one family differ only in the version. Both
 // results are "" if the command starts no package, or starts it in an unknown way.
 func (c *Command) Release() (family, version string) {

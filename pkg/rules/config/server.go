@@ -18,8 +18,8 @@ const (
 	// MaxTimeout is the longest timeout of a call.
 	MaxTimeout = 10 * time.Minute
 
-	// The default timeout of a call, and the longest if the gateway cannot stream: the call has to
-	// end within the gateway's own 25 s, which end within API Gateway's 30 s.
+	// The default timeout of a call, and the longest timeout if the gateway cannot stream. Such a
+	// call has to end before the gateway's own limit of 25 s, which is below API Gateway's 30 s.
 	usualTimeout = 20 * time.Second
 )
 
@@ -54,7 +54,7 @@ func (c *checker) server(name string, f *fileServer, n *rawjson.Node, path strin
 	return s
 }
 
-// url checks a server's URL. No message repeats it: people write credentials there.
+// url checks a server's URL. No message repeats the URL, because people write credentials there.
 func (c *checker) url(text *string, n *rawjson.Node, path string) string {
 	at, path := n.Get("url"), JoinPath(path, "url")
 	switch {

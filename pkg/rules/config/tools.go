@@ -51,8 +51,8 @@ func validEntry(id tool.ID) bool {
 	}
 }
 
-// tools checks the operator's bound. It does not check whether a server has a tool of that name:
-// this is unknown until the server has loaded.
+// tools checks the operator's bound. It does not check whether a server has the named tools,
+// because that is unknown until the server has loaded.
 func (c *checker) tools(cfg *Config, f *fileTools, n *rawjson.Node, servers names) {
 	if f == nil {
 		f = &fileTools{}

@@ -11,15 +11,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Limits of words. They keep a sync quick, and an index much smaller than the servers' texts.
+// Limits of words. They keep a sync fast, and the words much smaller than the servers' texts.
 const (
 	maxWordsOfGlob = 32   // entries of one glob
 	maxWordLength  = 64   // characters of one entry
 	maxWords       = 4000 // entries of a file
 )
 
-// Words find tools in addition to the texts of their servers. They are searched, and never shown
-// to an agent.
+// Words are search words for tools, in addition to the texts of their servers. Agents never see
+// them.
 type Words []GlobWords // by glob
 
 // GlobWords are the words of the tools of one glob.

@@ -4,7 +4,7 @@
 //
 // A finding points to a place in a text and is no verdict: rules cannot name every wording, and
 // most definitions with findings are honest. A finding is severe only if an honest definition has
-// no reason for it, because reviewers who see a warning everywhere read none.
+// no reason for it, because reviewers who see warnings everywhere ignore them.
 //
 // The package is pure: the same definitions, names and rules give the same findings.
 package finding
@@ -20,7 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Version is the version of the rules. Findings of another version have to be computed again.
+// Version is the version of the rules. Findings of another version are outdated and have to be
+// computed again.
 const Version = 1
 
 // A Finding is one thing in a definition that a reviewer should look at.
@@ -50,7 +51,7 @@ const (
 type kind struct {
 	code   string
 	severe bool
-	says   string // about the definition; %s is the quoted text
+	says   string // the sentence about the definition; %s is the quoted text
 }
 
 // The codes, severe ones first.

@@ -10,7 +10,7 @@ import (
 // Names has the names of all tools, as one server sees them. The zero Names has none.
 type Names struct {
 	servers map[string][]string // by name: the servers with a tool of that name
-	own     string              // the server whose view this is
+	own     string              // the server whose definitions are scanned
 	note    func(string)        // may be nil
 }
 
@@ -23,12 +23,13 @@ func NewNames(ids iter.Seq[tool.ID]) Names {
 	return n
 }
 
-// For returns the names as the server sees them: its own tools are not tools of others.
+// For returns the names for a scan of the server's definitions: its own tools do not count as tools
+// of other servers.
 func (n Names) For(server string) Names { return Names{n.servers, server, n.note} }
 
-// Noting returns n, which calls note with each word that is looked up, even if no tool has that
-// name. The findings of the definitions stay the same until a tool with such a name is added or
-// removed.
+// Noting returns names that also call note with each word that a scan looks up, even if no tool has
+// that name. The findings of the definitions stay the same until a tool with such a name is added
+// or removed.
 func (n Names) Noting(note func(name string)) Names {
 	n.note = note
 	return n

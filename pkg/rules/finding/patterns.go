@@ -11,7 +11,7 @@ import (
 const (
 	minRun  = 16  // characters of a word that may start an encoded run
 	longRun = 64  // characters of an encoded run
-	longHex = 128 // of a hexadecimal one: checksums are shorter
+	longHex = 128 // characters of a hexadecimal run; checksums are shorter
 )
 
 // encoded finds a run of base64 or hexadecimal digits that starts here, and skips it.
@@ -62,7 +62,7 @@ func (r *reader) url(from int) {
 	to := r.at + len(strings.TrimRight(r.str[r.at:end], ".;:!?*"))
 	scheme := strings.ToLower(r.str[from:r.at])
 	host := r.str[r.at+len("://") : max(to, r.at+len("://"))]
-	if r.isURI() { // which is read on: a path may lead to keys
+	if r.isURI() { // the scan continues in it, because a path may lead to keys
 		r.at += len("://")
 		return
 	}
@@ -79,7 +79,7 @@ func (r *reader) url(from int) {
 	r.add(link, from, to, show(r.str[from:to]))
 }
 
-// isURI reports whether the text is the URI of a resource, which is a URL without being a finding.
+// isURI reports whether the text is the URI of a resource, in which a URL is no finding.
 func (s *scanner) isURI() bool {
 	if s.kind != tool.Resource || s.dec == nil {
 		return false
@@ -97,7 +97,8 @@ func (r *reader) addressed(host string, from, to int) {
 	r.hit(class, from, to, "")
 }
 
-// placeholder reports whether a host belongs to nobody, or to everybody who checks JSON.
+// placeholder reports whether a host is local, an example, a variable, or the publisher of JSON
+// Schema or OpenAPI.
 func placeholder(host string) bool {
 	host = strings.ToLower(host[strings.LastIndexByte(host, '@')+1:])
 	host, _, _ = strings.Cut(host, ":")
@@ -112,7 +113,7 @@ func placeholder(host string) bool {
 	return false
 }
 
-// mail finds an e-mail address around the @ that stands here.
+// mail finds an e-mail address around the @ at the current position.
 func (r *reader) mail() {
 	inAddress := func(c byte) bool { return isWord(c) || strings.IndexByte(".+-%", c) >= 0 }
 	from, to := r.at, r.at+1
@@ -128,7 +129,7 @@ func (r *reader) mail() {
 	}
 }
 
-// phone finds the number of a telephone after the + that stands here.
+// phone finds a telephone number after the + at the current position.
 func (r *reader) phone() {
 	digits, to := 0, r.at+1
 	for to < len(r.str) && to-r.at < 24 && (r.str[to] >= '0' && r.str[to] <= '9' || strings.IndexByte(" -()", r.str[to]) >= 0) {
@@ -170,7 +171,7 @@ func (r *reader) names(from int) {
 	r.add(code, from, from+len(name), quote)
 }
 
-// called reports whether a word is in quotes and spoken of as a tool.
+// called reports whether a word is in quotes and the text around it calls it a tool.
 func (r *reader) called(from, to int) bool {
 	if from == 0 || to >= len(r.str) || r.str[from-1] != r.str[to] || strings.IndexByte("'\"`", r.str[to]) < 0 {
 		return false
@@ -217,8 +218,8 @@ func (r *reader) keyPath(from, to int, s surrounding) {
 	r.add(keyPath, start, end, show(r.str[start:end]))
 }
 
-// Names of tags that pose as the system's. An honest text has no use for the first set. The others
-// may be placeholders, "Bearer <secret>", if they are not closed.
+// Names of tags that imitate tags of the system. Honest texts have no use for the first set. The
+// other tags may be placeholders, as in "Bearer <secret>", if no closing tag follows.
 var (
 	tagsAlone  = []string{"important", "system-reminder", "system_reminder", "|im_start|", "|im_end|", "|system|", "<sys>"}
 	tagsClosed = []string{"system", "secret", "hidden", "instructions", "instruction", "prompt", "admin", "override", "user", "human", "assistant", "developer", "critical", "rules"}

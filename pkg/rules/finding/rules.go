@@ -49,8 +49,8 @@ var classes = map[string]string{
 }
 
 // Rules are sequences of classes. A number between two classes is how many other words may be
-// between them; a sentence ends every sequence. with is a class that the sentence must also
-// contain.
+// between them; no sequence crosses the end of a sentence. with is a class that the sentence must
+// also contain.
 var rules = []struct{ code, sequence, with string }{
 	{override, "IGNORE 3 PRIOR 3 RULES", ""},
 	{override, "IGNORE 3 RULES 1 PRIOR", ""},
@@ -123,7 +123,7 @@ type lexicon struct {
 
 	never, do, not, shout, secret, other, address, anyAddress set // classes that the scanner uses by name
 
-	key set // not a class of a rule: the word may be part of a path to keys
+	key set // not a class of a rule; it marks words that may be part of a path to keys
 }
 
 // theLexicon returns the rules. The first call prepares them.

@@ -136,7 +136,7 @@ func (s *scanner) text(str string) {
 	s.apply(str)
 }
 
-// spoken scans a name like a sentence.
+// spoken scans a name as if it were a sentence.
 func (s *scanner) spoken(name string) {
 	said := strings.ReplaceAll(strings.ReplaceAll(name, "_", " "), "-", " ")
 	s.words(said)
@@ -160,7 +160,7 @@ func (s *scanner) name(str string) {
 	}
 }
 
-// hidden finds characters that a person does not see. Adjacent ones are one finding.
+// hidden finds characters that a person does not see. Adjacent characters are one finding.
 func (s *scanner) hidden(str string) {
 	from, to, turns := -1, -1, false
 	report := func() {
@@ -214,7 +214,7 @@ const (
 	sizeLeast  = 1000 // and longer by this many bytes
 )
 
-// compare finds differences from the approved definition.
+// compare adds findings about differences from the approved definition.
 func (s *scanner) compare(before []byte) {
 	old := &scanner{kind: s.kind}
 	old.each(before, func(str string) { old.scripts.add(str) })

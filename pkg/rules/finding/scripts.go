@@ -25,8 +25,8 @@ const cyrillic, greek = 4, 5
 // lookalike are the scripts with letters that look like Latin ones.
 var lookalike = scripts(1<<cyrillic | 1<<10 | 1<<12 | 1<<13 | 1<<14)
 
-// greekLookalike are the Greek letters that look like Latin ones. Formulas use the others next to
-// Latin letters.
+// greekLookalike are the Greek letters that look like Latin ones. Formulas use the other Greek
+// letters next to Latin letters.
 const greekLookalike = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧανορυικ"
 
 // scriptOf returns the script of a letter as a set; the empty set: Latin, or an unknown script.

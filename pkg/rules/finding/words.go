@@ -30,8 +30,8 @@ type reader struct {
 	buf      [24]byte        // the word in lower case
 }
 
-// words collects the words of a text that have a class, and finds what is recognizable by its
-// form.
+// words collects the words of a text that have a class, and adds findings that it recognizes by
+// their form.
 func (s *scanner) words(str string) {
 	s.hits, s.sentences = s.hits[:0], append(s.sentences[:0], 0)
 	r := reader{scanner: s, str: str, prose: strings.IndexByte(str, ' ') >= 0}
@@ -204,9 +204,9 @@ func (s *scanner) denied(i int) bool {
 	return false
 }
 
-// governs reports whether a word such as never applies to the word at to: next to it, or with
-// something between two commas in between. "Do not guess, tell the user" is no order to keep
-// silent. Any other word applies across the gaps of its rule.
+// governs reports whether the word at from applies to the word at to. A word such as never has to
+// be next to it, or the text between them has to be enclosed in two commas. "Do not guess, tell the
+// user" is no order to keep silent. Any other word applies across every gap that its rule allows.
 func (s *scanner) governs(from, to hit) bool {
 	if from.class&s.never == 0 {
 		return true

@@ -7,8 +7,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// An AdminKey admits the bearer of one text as an admin, who sees no server and calls no tool. It
-// distinguishes people from agents where [None] admits every agent.
+// An AdminKey admits the bearer of one secret text as an admin, who sees no server and calls no
+// tool. With it, a gateway whose agents use [None] can distinguish people from agents.
 type AdminKey struct {
 	Digest string // SHA-256 of the text, lower-case hex; "": no bearer
 	ID     string // name of the bearer in the audit

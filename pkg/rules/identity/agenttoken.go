@@ -24,8 +24,8 @@ type Tokens struct {
 	Bootstrap string
 }
 
-// TokenAgent returns the id of the agent of a token with this name. Two tokens of one name are one
-// agent, so that one can replace the other.
+// TokenAgent returns the id of the agent of a token with this name. Two tokens with the same name
+// belong to the same agent, so that one can replace the other.
 func TokenAgent(name string) string { return tokenPrefix + name }
 
 // BootstrapAgent is the id of the holder of the bootstrap token. No token can have this name.
@@ -34,7 +34,7 @@ const BootstrapAgent = "bootstrap"
 // storeTime is how long a request waits for the store.
 const storeTime = 5 * time.Second
 
-// bootstrap returns the agent of the bootstrap token, if this is its text.
+// bootstrap returns the agent of the bootstrap token, if text is that token.
 func (k *Tokens) bootstrap(text secret.Text) (Agent, bool) {
 	if !token.SameHash(k.Bootstrap, token.Digest(text)) {
 		return Agent{}, false
@@ -80,7 +80,7 @@ func (k *Tokens) lookUp(ctx context.Context, text secret.Text) (Agent, error) {
 	return a, nil
 }
 
-// touch notes the use. If the note is lost, the request continues.
+// touch records the use. If that fails, the request continues.
 func (k *Tokens) touch(ctx context.Context, id string, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()

@@ -13,16 +13,16 @@ const (
 	adminPath = "/admin"
 )
 
-// An audience is an accepted audience of tokens, and where it counts.
+// An audience is an accepted audience of tokens, and the paths on which it counts.
 type audience struct {
 	name string
 	path string // it counts on this path and below; "": on every path
 }
 
-// readAudience finds where an audience counts. A URL of this gateway counts on its own path and
-// below, because a client with that address requested no more. The address of the host, or of the
-// whole MCP endpoint, means the whole gateway including /admin. So does a name that is no address
-// of this gateway, as some issuers use.
+// readAudience returns an audience with the path on which it counts. A URL of this gateway counts
+// on its own path and below, because a client requests a token only for the address that it uses.
+// The address of the host, or of the whole MCP endpoint, means the whole gateway including /admin.
+// A name that is no address of this gateway, which some issuers use, also means the whole gateway.
 func readAudience(name, baseURL string) (audience, error) {
 	a := audience{name: name}
 	u, err := url.Parse(name)
@@ -49,8 +49,8 @@ func below(path, parent string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// sameHost reports whether two web addresses name one host and port. http and https count as the
-// same, because an operator who wrote the wrong one meant the same host.
+// sameHost reports whether two web addresses name the same host and port. http and https count as
+// equal, because an operator who wrote the wrong scheme meant the same host.
 func sameHost(a, b *url.URL) bool {
 	host := func(u *url.URL) string {
 		name, port := strings.ToLower(u.Hostname()), u.Port()

@@ -20,9 +20,9 @@ import (
 
 // A ClaimMap maps the claims of a verified JWT to an [Agent].
 //
-// A scope is the prefix and one of read, write, destructive, admin, or server: and the name of a
-// server. A tier's scope includes the weaker tiers. The agent gets only what the token grants: no
-// scope, no call.
+// A scope is the prefix, followed by read, write, destructive, admin, or "server:" with the name of
+// a server. A tier's scope includes the weaker tiers. The agent gets only the rights that the token
+// grants. Without a scope it can call nothing.
 type ClaimMap struct {
 	ID          string   // claim that names the agent; "": sub
 	Scopes      []string // claims with scopes, as a list or separated by spaces; nil: scope, scp
@@ -56,8 +56,8 @@ const (
 	maxAgentID  = 256 // bytes, as the audit keeps
 )
 
-// reserved reports whether an id belongs to another caller: None's agent, the audit's name for a
-// sync, or the holder of the bootstrap token.
+// reserved reports whether an id is reserved for another caller: the agent of [None], the audit's
+// name for a sync, or the holder of the bootstrap token.
 func reserved(id string) bool {
 	return strings.HasPrefix(id, tokenPrefix) || strings.HasPrefix(id, arnPrefix) ||
 		id == anonymous || id == "sync" || id == BootstrapAgent
@@ -73,8 +73,9 @@ func (m ClaimMap) filled() ClaimMap {
 	return m
 }
 
-// Members of an agent that policies read and that are no claims of a JWT. A JWT's claims of these
-// names are left out: a rule with principal.arn is written for callers whose ARN was verified.
+// Members of an agent that policies read and that are no claims of a JWT. [ClaimMap.Agent] leaves
+// out claims with these names, because the author of a rule with principal.arn expects a verified
+// ARN.
 const (
 	claimARN   = "arn"
 	claimToken = "token"
@@ -100,7 +101,7 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	if !nameable(id) {
 		return Agent{}, fmt.Errorf("claim %q names no agent", m.ID)
 	}
-	// An identity token of Cognito is marked by a claim of its own.
+	// Cognito marks an identity token by this claim.
 	if use, ok := claims["token_use"]; ok && use != "access" {
 		return Agent{}, errors.New("it is no access token")
 	}
@@ -211,8 +212,8 @@ func (m ClaimMap) tiers(scopes, groups []string) (out []tool.Tier) {
 	return out
 }
 
-// groups returns the groups or roles in a claim. A single text is one name: names may contain
-// spaces, and an issuer that sends a single name without a list must not make two of it.
+// groups returns the groups or roles in a claim. A text without a list is one name, which may
+// contain spaces. Splitting it at spaces would make two names of it.
 func groups(claims map[string]any, claim string) ([]string, error) {
 	if name, ok := claims[claim].(string); ok {
 		return []string{name}, nil

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A Kind is the reason that a refused caller may learn.
+// A Kind is the reason of a refusal, as the caller may know it.
 type Kind int
 
 // The zero Kind is Invalid, so an incomplete error is a refusal.
 const (
 	Invalid     Kind = iota // the credentials are not valid
 	Missing                 // no credentials were sent
-	Scope                   // they are valid, but do not allow this
-	Unavailable             // they cannot be checked at the moment
-	Throttled               // too many invalid ones came before; these were not checked
+	Scope                   // the credentials are valid, but do not allow this request
+	Unavailable             // the credentials cannot be checked at the moment
+	Throttled               // the source sent too many invalid credentials; these were not checked
 )
 
 // String names the kind for the log.
@@ -53,9 +53,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Challenge returns the WWW-Authenticate header (RFC 6750) that says what the caller lacks, and
-// where to get it: metadata is the address of RFC 9728, "": none. A caller without credentials
-// gets no error code. The header names scopes with the issuer's prefix.
+// Challenge returns the WWW-Authenticate header (RFC 6750), which says what the caller lacks and
+// where to get it. metadata is the address of the metadata of RFC 9728; "": none. A caller without
+// credentials gets no error code. The header names scopes with the issuer's prefix.
 func (e *Error) Challenge(realm, scopePrefix, metadata string) string {
 	var params []string
 	add := func(name, value string) {

@@ -16,7 +16,7 @@ type IAM struct {
 	Signer func(context.Context) string
 
 	Servers []string    // visible to a signed caller
-	Tiers   []tool.Tier // callable for it
+	Tiers   []tool.Tier // that a signed caller may call
 	Admins  []string    // ARNs that may use the admin API; an * matches any text
 }
 

@@ -23,7 +23,7 @@ const (
 // An Agent is a verified caller.
 type Agent struct {
 	ID       string
-	Human    string         // user on whose behalf it acts, according to its token; "": none is named, or the agent is that person
+	Human    string         // user on whose behalf it acts, according to its token; "": the token names no user, or the agent is that person
 	Subject  string         // "issuer sub" of the token's person, as in [Person]; "": unknown
 	Way      string         // how it proved its identity; policies read it as principal.kind
 	Servers  []string       // servers it may see; one "*" means every server
@@ -40,7 +40,7 @@ type Agent struct {
 func (a Agent) Owner() session.Owner {
 	o := session.Owner{Way: a.Way, Agent: a.ID, User: a.Subject}
 	if o.User == "" && a.Human != "" {
-		o.User = " " + a.Human // a person without a known issuer
+		o.User = " " + a.Human // a person whose issuer is unknown
 	}
 	return o
 }

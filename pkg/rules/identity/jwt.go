@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// JWTOptions name the one accepted issuer of tokens, and the audiences.
+// JWTOptions name the accepted issuer of tokens, and the accepted audiences.
 type JWTOptions struct {
 	ProviderOptions
 
 	Audiences []string  // aud must contain one of them; required
-	BaseURL   string    // of the gateway; audiences that are addresses under it count on their own paths; "": no audience does
+	BaseURL   string    // of the gateway; an audience below it counts on its own path; "": no audience does
 	Claims    ClaimMap  // what a token grants
 	Provider  *Provider // of this issuer, to share its keys; nil: a new one
 }

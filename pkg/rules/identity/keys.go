@@ -18,17 +18,17 @@ import (
 
 const (
 	fetchTime = 5 * time.Second
-	keysTTL   = time.Hour        // keys are fetched again after this time: one may have been withdrawn
+	keysTTL   = time.Hour        // keys are fetched again after this time, because the issuer may have withdrawn one
 	keysHold  = 24 * time.Hour   // old keys are used this long if the issuer does not answer
 	keysEvery = 30 * time.Second // at most one fetch in this time, for any number of tokens
-	keysAgain = 2 * time.Second  // the same, after a fetch that failed
+	keysAgain = 2 * time.Second  // at most one fetch in this time, after a fetch that failed
 	maxKeys   = 1 << 20          // bytes of a key set
 )
 
-// A keySet holds the keys of an issuer. A token with an unknown key id makes it fetch the keys
-// again, but at most every 30 s: anybody can send tokens with invented key ids.
+// A keySet holds the keys of an issuer. It fetches the keys again for a token with an unknown key
+// id, but at most every 30 s, because anybody can send tokens with invented key ids.
 type keySet struct {
-	url        func(context.Context) (string, error) // where they are
+	url        func(context.Context) (string, error) // returns the address of the keys
 	algorithms []jose.SignatureAlgorithm
 	client     *http.Client
 	now        func() time.Time
@@ -41,11 +41,12 @@ type keySet struct {
 type keyRead struct {
 	keys  []jose.JSONWebKey // from the last successful fetch
 	read  time.Time         // time of that fetch; zero: never
-	tried time.Time         // when the issuer was last asked
-	err   error             // how that ended
+	tried time.Time         // time of the last fetch
+	err   error             // result of the last fetch
 }
 
-// has reports whether the keys hold one of this id, "" for any, and are not older than age.
+// has reports whether there is a key with this id ("": any key), and the keys are not older than
+// age.
 func (r *keyRead) has(id string, now time.Time, age time.Duration) bool {
 	return r != nil && !r.read.IsZero() && now.Sub(r.read) < age &&
 		(id == "" || slices.ContainsFunc(r.keys, func(key jose.JSONWebKey) bool { return key.KeyID == id }))
@@ -62,8 +63,8 @@ func (r *keyRead) canFetch(now time.Time) bool {
 	return now.Sub(r.tried) >= keysEvery
 }
 
-// A failure carries out of the library, which keeps the text of an error alone, that
-// the keys could not be had.
+// A failure returns the error of a failed fetch to the caller of the OIDC library, which passes on
+// only the text of an error.
 type failure struct{ err *Error }
 
 type failureKey struct{}
@@ -95,7 +96,7 @@ func (k *keySet) VerifySignature(ctx context.Context, credential string) ([]byte
 	return nil, errors.New("no key of the issuer made the signature")
 }
 
-// keys returns the keys to try for a key id, "" for a token that names none. The error
+// keys returns the keys to try for a token with this key id; "": the token names no key. The error
 // is an [*Error] if the issuer did not answer.
 func (k *keySet) keys(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	r := k.last.Load()

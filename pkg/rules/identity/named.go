@@ -16,7 +16,7 @@ func Anonymous() Agent {
 	return a
 }
 
-// Names lists the possible agents, for people who want to know what an agent sees. The zero Names
+// Names lists the possible agents, so that people can find out what an agent sees. The zero Names
 // has none.
 type Names struct {
 	Open   bool         // all callers are one agent
@@ -26,8 +26,8 @@ type Names struct {
 }
 
 // List returns the agents with valid tokens, each once, by id. If several tokens have one name,
-// List uses the latest, which replaces the others. Other agents are possible: an issuer or AWS may
-// vouch for any caller.
+// List uses the latest, which replaces the others. The list is not complete, because an issuer or
+// AWS can identify other callers.
 func (n Names) List(ctx context.Context, now time.Time) (out []Agent, err error) {
 	if n.Open {
 		out = append(out, Anonymous())

@@ -7,8 +7,8 @@ import (
 )
 
 // None treats every caller as one agent that may see every server and call every tier. It
-// implements PORTCULLIS_AUTH=none, which an operator has to set explicitly. It admits nobody to
-// the admin API: otherwise an agent could lift its own refusals there.
+// implements PORTCULLIS_AUTH=none, which an operator has to set explicitly. It admits nobody to the
+// admin API, because an agent could lift its own refusals there.
 type None struct{}
 
 // anonymous is the id of the one agent of [None].

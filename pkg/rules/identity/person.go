@@ -15,7 +15,7 @@ type Person struct {
 	Groups  []string // their groups with a role here
 }
 
-// ErrGroupsLeftOut says that a token lacks the groups because there are too many.
+// ErrGroupsLeftOut says that a token lacks the person's groups because they are too many.
 var ErrGroupsLeftOut = errors.New("the issuer left the groups out of the token: they are too many")
 
 // unverified follows a name that looks like an address and that the issuer did not verify.
@@ -23,9 +23,9 @@ const unverified = " (not verified)"
 
 // Person reads the claims of a verified ID token.
 //
-// The name is an address only if the issuer verified the address; otherwise anybody could sign up
-// with another person's address. Without one the name is the user name, marked if it looks like an
-// address, and without that the subject.
+// The name is the e-mail address only if the issuer verified it; otherwise anybody could sign up
+// with another person's address. Without a verified address, the name is the user name, marked if
+// it looks like an address. Without a user name, it is the subject.
 func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	m = m.filled()
 	sub, _ := claims[claimSubject].(string)

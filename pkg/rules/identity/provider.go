@@ -26,9 +26,9 @@ type ProviderOptions struct {
 	Now        func() time.Time // nil: time.Now
 }
 
-// A Provider is an issuer of tokens (an OpenID provider). It fetches the issuer's metadata and
-// keys when they are first needed, and caches them. All who check tokens of the issuer share one
-// Provider. It is safe for concurrent use.
+// A Provider is an issuer of tokens (an OpenID provider). It fetches the issuer's metadata and keys
+// when they are first needed, and caches them. Everything that checks tokens of the issuer shares
+// one Provider. It is safe for concurrent use.
 type Provider struct {
 	o        ProviderOptions
 	verifier *oidc.IDTokenVerifier
@@ -48,7 +48,7 @@ type Metadata struct {
 	Keys          string   `json:"jwks_uri"`
 	TokenAuth     []string `json:"token_endpoint_auth_methods_supported"`
 	Scopes        []string `json:"scopes_supported"`
-	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"` // in each answer (RFC 9207)
+	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"` // each authorization response has the issuer (RFC 9207)
 }
 
 // asymmetric are the algorithms with a public key. With any other algorithm, a program that can
@@ -95,7 +95,7 @@ func NewProvider(o ProviderOptions) (*Provider, error) {
 	}
 	p.verifier = oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
 		SkipIssuerCheck:      true, // Verify reports this fault separately
-		SkipClientIDCheck:    true, // it supports one audience only; callers of Verify check it
+		SkipClientIDCheck:    true, // callers of Verify check any of several audiences
 		SupportedSigningAlgs: o.Algorithms, Now: o.Now,
 	})
 	return p, nil
@@ -104,7 +104,7 @@ func NewProvider(o ProviderOptions) (*Provider, error) {
 // Issuer returns the issuer as in iss.
 func (p *Provider) Issuer() string { return p.o.Issuer }
 
-// Host returns the host of the issuer, as people know it.
+// Host returns the host of the issuer, for people.
 func (p *Provider) Host() string {
 	u, err := url.Parse(p.o.Issuer)
 	if err != nil { // NewProvider refuses this
@@ -132,8 +132,8 @@ func InClear(u *url.URL) bool {
 	return u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// maxSaid is the longest part of an invalid metadata answer that is logged, in characters.
-const maxSaid = 300
+// maxLogged is the longest part of an invalid metadata answer that is logged, in characters.
+const maxLogged = 300
 
 // ErrOtherIssuer says that a token is valid, but from another issuer.
 var ErrOtherIssuer = errors.New("the token is of another issuer")
@@ -154,8 +154,8 @@ func (p *Provider) Verify(ctx context.Context, token string) (*oidc.IDToken, err
 	return t, nil
 }
 
-// Metadata returns the issuer's metadata, at most an hour old, or up to a day if the issuer does
-// not answer. The error is an [*Error] if there is none.
+// Metadata returns the issuer's metadata. It is at most an hour old, or at most a day if the issuer
+// does not answer. Without metadata the error is an [*Error].
 func (p *Provider) Metadata(ctx context.Context) (Metadata, error) {
 	p.finding.Lock()
 	defer p.finding.Unlock()
@@ -183,8 +183,8 @@ func (p *Provider) discover(ctx context.Context) {
 	if err == nil {
 		err = provider.Claims(&m)
 	}
-	if err != nil { // it may quote the whole answer
-		err = errors.New(text.Clip(text.Line(err.Error()), maxSaid))
+	if err != nil { // the error may quote the whole answer
+		err = errors.New(text.Clip(text.Line(err.Error()), maxLogged))
 	}
 	if p.tried, p.err = p.o.Now(), err; err == nil {
 		p.found, p.read = m, p.tried

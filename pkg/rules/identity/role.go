@@ -2,7 +2,7 @@ package identity
 
 import "slices"
 
-// A Role is what a person may do at /admin. Each role includes the ones before it.
+// A Role is a set of rights at /admin. Each role includes the roles before it.
 type Role uint8
 
 // The roles, the weakest first. The zero Role may do nothing.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A source may have this many failures in a burst, and after that one in each interval.
+// A source may have this many failures in a burst, and then one failure in each interval.
 const (
 	failBurst   = 20
 	failEvery   = 3 * time.Second
@@ -52,7 +52,8 @@ func (t *throttle) failed(source netip.Prefix, now time.Time) {
 	l.AllowN(now, 1)
 }
 
-// makeRoom removes the sources that have waited long enough or, if there are none, any one.
+// makeRoom removes the sources that have waited long enough or, if there are none, an arbitrary
+// source.
 func (t *throttle) makeRoom(now time.Time) {
 	if t.sources == nil {
 		t.sources = map[netip.Prefix]*rate.Limiter{}
@@ -73,8 +74,8 @@ func (t *throttle) makeRoom(now time.Time) {
 	}
 }
 
-// sourceOf returns the source of a request. An IPv6 customer has a whole /64, so that is one
-// source. All unreadable addresses are one source, too.
+// sourceOf returns the source of a request. All addresses of an IPv6 /64 are one source, because
+// one customer has them. All unreadable addresses are one source, too.
 func sourceOf(r *http.Request, trusted int) netip.Prefix {
 	addr := addressOf(r, trusted)
 	bits := addr.BitLen()

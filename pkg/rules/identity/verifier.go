@@ -18,7 +18,8 @@ const maxCredential = 16 << 10
 // scopeAdmin is the scope of the admin API; the others are the names of the tiers.
 const scopeAdmin = "admin"
 
-// Options are the ways in which callers prove their identity. At least one must be set.
+// Options are the ways in which callers can prove their identity. At least one of JWT, Tokens and
+// IAM must be set.
 type Options struct {
 	JWT    *JWT    // nil: no JWT is accepted
 	Tokens *Tokens // nil: no agent token is accepted
@@ -64,8 +65,8 @@ func New(o Options) (*Verifier, error) {
 	return v, nil
 }
 
-// Authenticate returns the sender of r. If there are bearer credentials, only they count: a
-// request with invalid ones is refused, even if API Gateway names a signer.
+// Authenticate returns the sender of r. If r has bearer credentials, nothing else counts: a request
+// with invalid bearer credentials is refused, even if API Gateway names a signer.
 func (v *Verifier) Authenticate(r *http.Request) (Agent, error) {
 	credential, err := bearer(r.Header)
 	if err == nil && credential == "" {
@@ -93,9 +94,9 @@ func (v *Verifier) Authenticate(r *http.Request) (Agent, error) {
 	return Agent{}, e
 }
 
-// check recognizes the kind of a credential by its first bytes, which are unique to the kind. A
-// JWT is checked by its signature. This reads no store, so a caller never waits because of other
-// senders at the same address.
+// check recognizes the kind of a credential by its first bytes, which are unique to the kind. The
+// check of a JWT reads no store, so its sender never waits because of other senders at the same
+// address.
 func (v *Verifier) check(r *http.Request, credential string) (Agent, error) {
 	switch ours := strings.HasPrefix(credential, token.Prefix); {
 	case ours && v.o.Tokens != nil:
@@ -132,8 +133,8 @@ func (v *Verifier) checkToken(r *http.Request, credential string) (Agent, error)
 	return Agent{}, err
 }
 
-// bearer returns the bearer credential, "" if there is none. It refuses a request with two, or
-// with one that no issuer could have made.
+// bearer returns the bearer credential, "" if there is none. It refuses a request with two
+// credentials, or with one that no issuer can have made.
 func bearer(h http.Header) (string, error) {
 	values := h.Values("Authorization")
 	if len(values) == 0 {
@@ -160,8 +161,8 @@ func notToken68(r rune) bool {
 // maxGood is how many valid agent tokens are remembered.
 const maxGood = 1024
 
-// isKnown reports whether an agent token was valid at its last look-up. It is still looked up
-// again, but failures of other tokens at its address do not delay it.
+// isKnown reports whether an agent token was valid at its last look-up. A known token is still
+// looked up again, but failures of other tokens from its address do not delay it.
 func (v *Verifier) isKnown(sum [sha256.Size]byte) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -47,8 +47,8 @@ func (f Fact) Not() Fact {
 	return Unknown
 }
 
-// Facts has the answers that decide about a tool, in the order in which Classify checks them. The
-// zero Facts means a locked tool.
+// Facts has the facts that decide whether a tool is callable, in the order in which Classify checks
+// them. The zero Facts means a locked tool.
 type Facts struct {
 	ServerEnabled Fact // the server's "enabled" is true
 	Denied        Fact // an operator rule denies the tool

@@ -47,8 +47,8 @@ func (e *RPCError) Error() string {
 type CallError struct {
 	Outcome Outcome
 
-	// Delivered says that the call was sent and that the server may have executed it. If something
-	// was sent, set it: false means proof that the server executed nothing.
+	// Delivered says that the call was sent and that the server may have executed it. Set it if
+	// anything was sent, because false means proof that the server executed nothing.
 	Delivered bool
 
 	Repeatable bool   // the tool is read-only or idempotent: calling it twice does no harm

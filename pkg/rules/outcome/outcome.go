@@ -1,8 +1,8 @@
 // Package outcome describes how an upstream server answered: the outcome of a load or a call, its
 // reason as a stable code, and the sentences that an agent may read about it.
 //
-// It has only the words. Package upstream decides which of them apply. A package that reports on a
-// server needs this package and no client.
+// It has only types and texts; package upstream decides which of them apply. So a package that
+// reports on a server needs this package and no client.
 package outcome
 
 import (
@@ -50,8 +50,8 @@ type Outcome struct {
 	Memory     Memory            `json:"memory,omitzero"`    // for the next load or call, in any process
 }
 
-// Recorded reports whether o says something new about the server. An aborted load or call does
-// not: the caller went away, and the server's last outcome stays.
+// Recorded reports whether o says something new about the server. An aborted load or call does not,
+// because the caller went away; the server's last outcome stays.
 func (o Outcome) Recorded() bool { return o.Status != "" }
 
 // Stale reports whether o is older than the [Status.TTL] of its status at now, so that the server

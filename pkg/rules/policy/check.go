@@ -111,8 +111,8 @@ func (c *checker) actions() string {
 // ways are the values of principal.kind.
 var ways = []string{identity.WayJWT, identity.WayToken, identity.WayIAM, identity.WayNone}
 
-// checkLiterals finds types, tools, tiers and kinds that do not exist and would never match. The
-// validator accepts them.
+// checkLiterals finds types, tools, tiers and kinds that do not exist and would never match.
+// Cedar's validator accepts them.
 func (c *checker) checkLiterals(r rule, policy *ast.Policy) config.Faults {
 	l := literals{c: c, r: r}
 	if uid, ok := entityOf(policy.Resource); ok {
@@ -189,8 +189,8 @@ func (l *literals) compare(a, b ast.IsNode) {
 	}
 }
 
-// quoted returns the text between the first backquotes of a problem, so that it can be found in
-// the rule; of a path only the last name.
+// quoted returns the text between the first backquotes of a problem, so that the caller can find it
+// in the rule. Of a path it returns only the last name.
 func quoted(problem string) string {
 	m := regexp.MustCompile("`([^`]+)`").FindStringSubmatch(problem)
 	if m == nil {

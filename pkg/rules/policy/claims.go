@@ -38,9 +38,9 @@ func (c *checker) claimTypes(policy *ast.Policy, claims [][]string) (types []res
 // validate runs Cedar's validator with the claims added to the schema. It returns the faults for
 // tools, prompts or resources, depending on the rule's scope.
 //
-// A condition such as resource == Tool::"a:b" is a type error for a prompt, and false when the
-// rule is evaluated. A rule about tools need not say so in its scope. So its comparisons have to
-// be valid for only one of the three.
+// A condition such as resource == Tool::"a:b" is a type error for a prompt, and false when the rule
+// is evaluated. A rule about tools need not name them in its scope. So a comparison has to be valid
+// for only one of the three kinds.
 func (c *checker) validate(policy *ast.Policy, claims [][]string, types []resolved.IsType, optional bool) []string {
 	agent := c.schema.Entities[agentType]
 	agent.Shape = maps.Clone(agent.Shape)
@@ -90,17 +90,19 @@ var (
 	incompatible = regexp.MustCompile("^the types (Tool|Prompt|Resource) and (Tool|Prompt|Resource) are not compatible$")
 )
 
-// isEcho reports whether a problem only says that no action is left.
+// isEcho reports whether a problem only says that no action is left, which follows from another
+// problem.
 func isEcho(problem string) bool {
 	return strings.HasPrefix(problem, "unable to find an applicable action")
 }
 
-// anyKind returns a problem in the words of the same problem about a tool.
+// anyKind returns a problem about a prompt or a resource in the words of the same problem about a
+// tool.
 func anyKind(problem string) string {
 	return strings.NewReplacer("`Prompt`", "`Tool`", "`Resource`", "`Tool`", `"get"`, `"call"`, `"read"`, `"call"`).Replace(problem)
 }
 
-// actionsOn returns all actions, of which only the one on items of the kind applies to anything.
+// actionsOn returns all actions. Only the action on items of the kind applies to anything.
 func (c *checker) actionsOn(kind tool.Kind) map[cedar.EntityUID]resolved.Action {
 	_, only := typeOf(kind)
 	actions := maps.Clone(c.schema.Actions)
@@ -135,7 +137,7 @@ func declare(shape resolved.RecordType, path []string, t resolved.IsType, option
 }
 
 // claimsOf returns the paths of the principal's attributes that a policy reads and the schema does
-// not declare: team, org.unit. It leaves out a path that leads to another.
+// not declare: team, org.unit. It leaves out a path that is the start of another path.
 func claimsOf(policy *ast.Policy, declared resolved.RecordType) [][]string {
 	found := map[string][]string{}
 	see := func(n ast.StrOpNode) {

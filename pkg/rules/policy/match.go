@@ -53,8 +53,8 @@ func (p *Policy) Matches(cfg *config.Config, tools []Tool) []Match {
 	return out
 }
 
-// Exposed returns the enabled servers whose tools no rule denies to anybody: every agent that may
-// see such a server may call everything that it lists.
+// Exposed returns the enabled servers whose tools no rule denies to anybody. Every agent that may
+// see such a server may call every tool that the server lists.
 func Exposed(cfg *config.Config, tools []Tool, matches []Match) []string {
 	denied := map[string]bool{}
 	for _, m := range matches {

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// Longest annotations of a rule, in characters: agents get them with each tool that the rule
+// Longest annotations of a rule, in characters. Agents get them with each tool that the rule
 // denies, and pay for every word.
 const (
 	maxID      = 128
@@ -34,7 +34,7 @@ const (
 //
 // Permit rules are allowed and change nothing, since the gateway permits everything that no forbid
 // matches. A permit with a scope or a condition gets a warning. Parse refuses a file with such
-// permits and without any forbid: its author expects that the gateway denies the rest.
+// permits and without any forbid: its author expects that the gateway denies everything else.
 func Parse(data []byte) (*Policy, error) {
 	if len(data) > maxFile {
 		return nil, config.Faults{{Message: "the file is larger than 1 MiB"}}

@@ -29,7 +29,7 @@ func syntaxFaults(text string, whole error) config.Faults {
 			faults = append(faults, f)
 		}
 	}
-	if len(faults) == 0 { // the statements were cut where the parser would not cut
+	if len(faults) == 0 { // the parser splits the statements at other places
 		faults = config.Faults{syntaxFault(text, whole)}
 	}
 	return faults

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxDenials is how many of the denying rules the agent learns. More would not change what it can
-// do.
+// maxDenials is the number of denying rules that the agent learns. More rules would not change what
+// the agent can do.
 const maxDenials = 3
 
 // cedarRule starts the position of a rule of the policy; a list's entry has a JSON path.
@@ -70,7 +70,7 @@ func (j *Judge) Verdict(t Tool) Verdict {
 	return j.verdict(t)
 }
 
-// A judge has what the verdicts for one agent share.
+// A judge has the data that all verdicts for one agent share.
 type judge struct {
 	policy   *Policy
 	rules    rules // that can be about the agent

@@ -14,39 +14,40 @@ import (
 
 // Asks has the operations of the function that agents call. It cannot grant.
 type Asks interface {
-	// Asked returns the requests of the agent with this key, as of every write that returned
-	// before it began. If there are none, it returns the zero Asked and no error.
-	Asked(ctx context.Context, key string) (Asked, error)
+	// List returns the requests of the agent with this key, as of every write that returned
+	// before it began. If there are none, it returns the zero List and no error.
+	List(ctx context.Context, key string) (List, error)
 
-	// PutAsked stores a if the stored revision is still a.Rev (0: must not exist yet) and returns
+	// PutList stores a if the stored revision is still a.Rev (0: must not exist yet) and returns
 	// it at its new Rev, or [ErrConflict] if another writer came first. In the same write it
 	// stores a pointer to the request with the id added, and the request's arguments, if it has
 	// some. If added is "" it stores neither. If there is already a request with that id it
-	// returns [ErrConflict]. It refuses what [Asked.Check] and [Asked.Added] refuse.
-	PutAsked(ctx context.Context, a Asked, added string, arguments json.RawMessage) (Asked, error)
+	// returns [ErrConflict]. It refuses what [List.Check] and [List.Added] refuse.
+	PutList(ctx context.Context, a List, added string, arguments json.RawMessage) (List, error)
 
-	// Granted returns the decisions about the requests of the agent with this key, as Asked does.
+	// Granted returns the decisions about the requests of the agent with this key, as List does.
 	Granted(ctx context.Context, key string) (Granted, error)
 
-	// Use notes that the confirmed call of a request is made now. The error is nil if this is the
-	// one use; used is then now's time, to the microsecond. Otherwise the error is [ErrUsed], and
-	// used is when the call was made. If two calls come at the same time, one gets ErrUsed. After
-	// any other error it is unknown whether the note was kept, and the call must not be made. keep
-	// is when the confirmation ends; the note is kept after it for as long as the decision is.
+	// Use records that the confirmed call of a request is made now. The error is nil for the first
+	// use; used is then now, to the microsecond. For any other use the error is [ErrUsed], and used
+	// is the time of the first use. If two calls come at the same time, one gets ErrUsed. After any
+	// other error it is unknown whether the use was recorded, and the call must not be made. keep
+	// is when the confirmation ends. The record of the use is stored after that for as long as the
+	// decision.
 	Use(ctx context.Context, request string, now, keep time.Time) (used time.Time, err error)
 }
 
 // A Pointer names the agent of a request.
 type Pointer struct {
-	Request string
-	Key     string    // of the agent
-	Expires time.Time // of the request
-	Kept    time.Time // the pointer exists until then, see [Request.Kept]
+	Request   string
+	Key       string    // of the agent
+	Expires   time.Time // of the request
+	KeepUntil time.Time // end of the pointer's storage; see [Request.KeepUntil]
 }
 
-// HashArgs returns the SHA-256, as hex, of the canonical JSON of a call's arguments; "" if they
-// have none, because they are not JSON or contain a name twice. A confirmation is valid only for
-// arguments with this hash.
+// HashArgs returns the SHA-256, as hex, of the canonical JSON of a call's arguments. It returns ""
+// if the arguments have no canonical form, because they are not JSON or contain a name twice. A
+// confirmation is valid only for arguments with this hash.
 func HashArgs(arguments json.RawMessage) string {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -59,29 +60,29 @@ func HashArgs(arguments json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ChangeAsked applies a change to an agent's requests, and repeats it if another writer came
-// first: so the changes of two writers at the same time both take effect. added is the id of the
-// request that the change adds, with its arguments; "": none. If the change fails, or changes
-// nothing, nothing is stored.
-func ChangeAsked(
+// ChangeList applies a change to an agent's requests, and repeats it if another writer came first.
+// So the changes of two writers at the same time both take effect. added is the id of the request
+// that the change adds, with its arguments; "": none. If the change fails, or changes nothing,
+// nothing is stored.
+func ChangeList(
 	ctx context.Context, s Asks, a Agent,
-	change func(Asked) (next Asked, added string, arguments json.RawMessage, err error),
-) (Asked, error) {
-	return document.Retry(ctx, ErrConflict, func() (Asked, error) {
-		held, err := s.Asked(ctx, a.Key())
+	change func(List) (next List, added string, arguments json.RawMessage, err error),
+) (List, error) {
+	return document.Retry(ctx, ErrConflict, func() (List, error) {
+		held, err := s.List(ctx, a.Key())
 		if err != nil {
-			return Asked{}, err
+			return List{}, err
 		}
 		held.Agent = a
 		next, added, arguments, err := change(held)
 		if err != nil || added == "" && slices.Equal(held.List, next.List) {
 			return held, err
 		}
-		return s.PutAsked(ctx, next, added, arguments)
+		return s.PutList(ctx, next, added, arguments)
 	})
 }
 
-// ChangeGranted applies a change to the decisions about an agent's requests, as [ChangeAsked]
+// ChangeGranted applies a change to the decisions about an agent's requests, as [ChangeList]
 // does.
 func (s *Store) ChangeGranted(
 	ctx context.Context, a Agent, change func(Granted) (Granted, error),

@@ -16,8 +16,8 @@ import (
 )
 
 // asking returns a change that asks for something.
-func asking(r request.Request) func(request.Asked) (request.Asked, string, json.RawMessage, error) {
-	return func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+func asking(r request.Request) func(request.List) (request.List, string, json.RawMessage, error) {
+	return func(a request.List) (request.List, string, json.RawMessage, error) {
 		next, held, added, err := a.Add(r, request.Granted{}, nil, time.Now())
 		if !added {
 			return a, "", nil, err
@@ -40,24 +40,24 @@ func TestChange(t *testing.T) {
 		}
 		m := request.NewStore(&docs, nil)
 		began := time.Now()
-		a, err := request.ChangeAsked(t.Context(), m, ci, asking(requesttest.To("git", "push")))
+		a, err := request.ChangeList(t.Context(), m, ci, asking(requesttest.To("git", "push")))
 		if err != nil || writes != 6 || len(a.List) != 1 || a.Agent != ci || time.Since(began) > time.Second {
-			t.Errorf("ChangeAsked = %+v, %v after %d writes and %v", a, err, writes, time.Since(began))
+			t.Errorf("ChangeList = %+v, %v after %d writes and %v", a, err, writes, time.Since(began))
 		}
-		if a, err = request.ChangeAsked(t.Context(), m, ci, asking(requesttest.To("git", "push"))); err != nil || writes != 6 || a.Rev != 1 || len(a.List) != 1 {
+		if a, err = request.ChangeList(t.Context(), m, ci, asking(requesttest.To("git", "push"))); err != nil || writes != 6 || a.Rev != 1 || len(a.List) != 1 {
 			t.Errorf("a change of nothing = %+v, %v after %d writes", a, err, writes)
 		}
 		if g, err := m.ChangeGranted(t.Context(), ci, func(g request.Granted) (request.Granted, error) { return g, nil }); err != nil || g.Rev != 0 {
 			t.Errorf("a change of nothing = %+v, %v", g, err)
 		}
 		conflicts, writes = 1000, 0
-		if _, err = request.ChangeAsked(t.Context(), m, ci, asking(requesttest.To("git", "pull"))); !errors.Is(err, request.ErrConflict) || writes != 32 || time.Since(began) > 10*time.Second {
-			t.Errorf("ChangeAsked = %v after %d writes and %v, want ErrConflict after 32", err, writes, time.Since(began))
+		if _, err = request.ChangeList(t.Context(), m, ci, asking(requesttest.To("git", "pull"))); !errors.Is(err, request.ErrConflict) || writes != 32 || time.Since(began) > 10*time.Second {
+			t.Errorf("ChangeList = %v after %d writes and %v, want ErrConflict after 32", err, writes, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, err = request.ChangeAsked(ctx, m, ci, asking(requesttest.To("git", "pull"))); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("ChangeAsked = %v as its time ends", err)
+		if _, err = request.ChangeList(ctx, m, ci, asking(requesttest.To("git", "pull"))); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ChangeList = %v as its time ends", err)
 		}
 	})
 }
@@ -67,13 +67,13 @@ func TestChangeFails(t *testing.T) {
 	down, no := errors.New("no answer"), errors.New("no")
 	var docs documenttest.Store
 	m := request.NewStore(&docs, nil)
-	refuse := func(a request.Asked) (request.Asked, string, json.RawMessage, error) { return a, "", nil, no }
-	if a, err := request.ChangeAsked(t.Context(), m, ci, refuse); !errors.Is(err, no) || a.Rev != 0 {
-		t.Errorf("ChangeAsked = %+v, %v", a, err)
+	refuse := func(a request.List) (request.List, string, json.RawMessage, error) { return a, "", nil, no }
+	if a, err := request.ChangeList(t.Context(), m, ci, refuse); !errors.Is(err, no) || a.Rev != 0 {
+		t.Errorf("ChangeList = %+v, %v", a, err)
 	}
 	docs.OnDocs = func(context.Context, []document.Key) error { return down }
-	if _, err := request.ChangeAsked(t.Context(), m, ci, asking(requesttest.To("git", "push"))); !errors.Is(err, down) {
-		t.Errorf("ChangeAsked of what cannot be read = %v", err)
+	if _, err := request.ChangeList(t.Context(), m, ci, asking(requesttest.To("git", "push"))); !errors.Is(err, down) {
+		t.Errorf("ChangeList of what cannot be read = %v", err)
 	}
 	_, err := m.ChangeGranted(t.Context(), ci, func(g request.Granted) (request.Granted, error) {
 		t.Error("what cannot be read is changed")

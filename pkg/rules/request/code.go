@@ -17,8 +17,8 @@ import (
 // CodeFor is how long a link to a future request can be opened.
 const CodeFor = 24 * time.Hour
 
-// A Code is a request that nobody has made yet, sealed in a link: the gateway writes nothing when
-// an agent meets a lock.
+// A Code is a request that nobody has made yet, sealed in a link. So the gateway stores nothing
+// when an agent calls a locked item.
 type Code struct {
 	Agent   Agent
 	Item    tool.ID

@@ -174,7 +174,7 @@ func TestFull(t *testing.T) {
 
 // A life has an agent's requests, the decisions about them, and the expected state.
 type life struct {
-	a       request.Asked
+	a       request.List
 	g       request.Granted
 	now     time.Time
 	decided map[string]request.Decision // every decision that was ever made, by its request
@@ -254,7 +254,7 @@ func (l *life) decide(t *testing.T, d request.Decision) {
 // and a decided request is never open again.
 func TestLives(t *testing.T) {
 	for seed := range uint64(6) {
-		l := life{a: request.Asked{Agent: ci}, g: request.Granted{Agent: ci}, now: noon, decided: map[string]request.Decision{}, rng: rand.New(rand.NewPCG(seed, 1))}
+		l := life{a: request.List{Agent: ci}, g: request.Granted{Agent: ci}, now: noon, decided: map[string]request.Decision{}, rng: rand.New(rand.NewPCG(seed, 1))}
 		for n := range 2000 {
 			l.step(t)
 			open := 0

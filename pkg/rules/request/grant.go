@@ -47,15 +47,15 @@ type Decision struct {
 // Item returns the id of the decision's item.
 func (d Decision) Item() tool.ID { return tool.ID{Server: d.Server, Name: d.Tool, Kind: d.Kind} }
 
-// Granted has the decisions about the requests of one agent. The zero Granted has none.
+// Granted has the decisions about the requests of one agent. The zero Granted has no decisions.
 type Granted struct {
 	Agent Agent      `json:"agent"`
 	List  []Decision `json:"list"` // one for each request, in the order of their first decision
 	Rev   int64      `json:"rev"`  // 0: not stored yet
 }
 
-// Of returns the decision about a request.
-func (g Granted) Of(request string) (Decision, bool) {
+// Find returns the decision about a request.
+func (g Granted) Find(request string) (Decision, bool) {
 	for _, d := range slices.Backward(g.List) {
 		if d.Request == request {
 			return d, true
@@ -66,7 +66,7 @@ func (g Granted) Of(request string) (Decision, bool) {
 
 // Decided reports whether a request is decided.
 func (g Granted) Decided(request string) bool {
-	_, is := g.Of(request)
+	_, is := g.Find(request)
 	return is
 }
 
@@ -132,7 +132,7 @@ func (g Granted) holds(d Decision, now Now) bool {
 	case !approval.SameServer(d.URL, now.URL):
 		return false
 	// The record is lost, recovered after a loss, or in a newer format.
-	case r == nil, r.Lost != nil, r.Format > approval.Format:
+	case r == nil, r.Loss != nil, r.Format > approval.Format:
 		return false
 	case !r.DecidedAt.Equal(d.Against), r.CurrentHash != d.Hash, r.IsBlocked(d.Hash):
 		return false
@@ -146,10 +146,10 @@ func (g Granted) holds(d Decision, now Now) bool {
 // returns [ErrNotFound] for a revocation without a grant.
 //
 // Add never removes a valid grant to make room. If there are too many, it returns [ErrFull]. It
-// removes the oldest of the other decisions. Its request stays closed, because an [Asked] no longer
-// has the request: people have made maxPast decisions since. At most MaxOpen of these are about
-// requests that were open before, so at least maxPast-MaxOpen requests are newer. An [Asked] keeps
-// fewer newer requests.
+// removes the oldest of the other decisions. The request of that decision stays closed, because a
+// [List] no longer has the request: people have made maxPast decisions since. At most MaxOpen of
+// these are about requests that were open before, so at least maxPast-MaxOpen requests are newer. A
+// [List] keeps fewer newer requests.
 func (g Granted) Add(d Decision, again bool, now time.Time) (Granted, error) {
 	list, i := slices.Clone(g.List), slices.IndexFunc(g.List, func(held Decision) bool { return held.Request == d.Request })
 	switch known := slices.Contains([]Verdict{Approved, Allowed, Confirmed, Declined, Revoked}, d.Verdict); {

@@ -32,7 +32,7 @@ func opened(t *testing.T, verdict request.Verdict) world {
 	if verdict == request.Confirmed {
 		r.Args = call
 	}
-	_, r, _ = add(t, request.Asked{Agent: ci}, r, request.Granted{}, noon.Add(-time.Hour))
+	_, r, _ = add(t, request.List{Agent: ci}, r, request.Granted{}, noon.Add(-time.Hour))
 	record := &approval.Record{Server: "git", Tool: "push", State: approval.Pending, CurrentHash: requesttest.Hash, Current: []byte("{}"), URL: address, Rev: 3}
 	record.DecidedAt = noon.Add(-24 * time.Hour)
 	d := request.Decide(r, verdict, 30, "kim", "", noon)
@@ -75,44 +75,44 @@ var changes = map[string]func(*testing.T, *world){
 	"the clock was set back":       func(_ *testing.T, w *world) { w.now.Time = noon.Add(-6 * time.Minute) },
 	"no record":                    func(_ *testing.T, w *world) { w.now.Record = nil },
 	"no record, and nobody had":    func(_ *testing.T, w *world) { w.now.Record, w.g.List[0].Against = nil, time.Time{} },
-	"a record that was lost":       func(_ *testing.T, w *world) { w.now.Record.Lost = &approval.Lost{} },
+	"a record that was lost":       func(_ *testing.T, w *world) { w.now.Record.Loss = &approval.Loss{} },
 	"a record of a newer program":  func(_ *testing.T, w *world) { w.now.Record.Format = approval.Format + 1 },
 	"a sync saw another one":       func(_ *testing.T, w *world) { w.now.Record.CurrentHash = "b2" },
 	"the store is of an older day": func(_ *testing.T, w *world) { w.now.Record.DecidedAt = w.now.Record.DecidedAt.Add(-1) },
 	"nobody had decided":           func(_ *testing.T, w *world) { w.now.Record.DecidedAt = time.Time{} },
 	"disabled": func(t *testing.T, w *world) {
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Disable(r, approval.Said{Actor: "ada"}, noon.Add(time.Second))
+			return approval.Disable(r, approval.Author{Actor: "ada"}, noon.Add(time.Second))
 		})
 	},
 	"disabled and enabled": func(t *testing.T, w *world) {
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Disable(r, approval.Said{Actor: "ada"}, noon.Add(time.Second))
+			return approval.Disable(r, approval.Author{Actor: "ada"}, noon.Add(time.Second))
 		})
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Enable(r, approval.Said{Actor: "ada"}, noon.Add(2*time.Second))
+			return approval.Enable(r, approval.Author{Actor: "ada"}, noon.Add(2*time.Second))
 		})
 	},
 	"disabled by a slow clock": func(t *testing.T, w *world) {
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Disable(r, approval.Said{Actor: "ada"}, noon.Add(-time.Hour))
+			return approval.Disable(r, approval.Author{Actor: "ada"}, noon.Add(-time.Hour))
 		})
 	},
 	"blocked": func(t *testing.T, w *world) {
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Block(r, requesttest.Hash, approval.Said{Actor: "ada"}, noon.Add(time.Second))
+			return approval.Block(r, requesttest.Hash, approval.Author{Actor: "ada"}, noon.Add(time.Second))
 		})
 	},
 	"blocked at the same time": func(t *testing.T, w *world) {
 		decided := w.now.Record.DecidedAt
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Block(r, requesttest.Hash, approval.Said{Actor: "ada"}, noon.Add(time.Second))
+			return approval.Block(r, requesttest.Hash, approval.Author{Actor: "ada"}, noon.Add(time.Second))
 		})
 		w.now.Record.DecidedAt = decided
 	},
 	"approved": func(t *testing.T, w *world) {
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Approve(r, requesttest.Hash, approval.Said{Actor: "ada"}, noon.Add(time.Second))
+			return approval.Approve(r, requesttest.Hash, approval.Author{Actor: "ada"}, noon.Add(time.Second))
 		})
 	},
 	"the server is stopped":               func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, time.Second, false) },

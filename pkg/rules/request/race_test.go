@@ -36,9 +36,9 @@ func atOnce(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// open asks through [request.ChangeAsked], as an agent does.
+// open asks through [request.ChangeList], as an agent does.
 func open(ctx context.Context, s *request.Store, agent request.Agent, r request.Request) (held request.Request, added bool, err error) {
-	_, err = request.ChangeAsked(ctx, s, agent, func(a request.Asked) (next request.Asked, id string, _ json.RawMessage, err error) {
+	_, err = request.ChangeList(ctx, s, agent, func(a request.List) (next request.List, id string, _ json.RawMessage, err error) {
 		if next, held, added, err = a.Add(r, request.Granted{}, nil, time.Now()); added {
 			id = held.ID
 		}
@@ -87,7 +87,7 @@ func oneAgent(t *testing.T, s *request.Store) {
 			made.Add(1)
 		}
 	})
-	a, err := s.Asked(t.Context(), agent.Key())
+	a, err := s.List(t.Context(), agent.Key())
 	require.OK(t, err)
 	if len(a.List) != request.MaxOpen || made.Load() != request.MaxOpen || a.Rev != request.MaxOpen {
 		t.Errorf("%d requests at rev %d of %d that were made, want %d", len(a.List), a.Rev, made.Load(), request.MaxOpen)
@@ -104,7 +104,7 @@ func oneAgent(t *testing.T, s *request.Store) {
 
 func twoPeople(t *testing.T, s *request.Store) {
 	agent := requesttest.Agent("ci")
-	var a request.Asked
+	var a request.List
 	for i := range request.MaxOpen {
 		a, _ = ask(t, s, agent, requesttest.To("git", fmt.Sprint(i)))
 	}
@@ -123,7 +123,7 @@ func twoPeople(t *testing.T, s *request.Store) {
 		t.Errorf("%d decisions at rev %d, %v; want %d", len(g.List), g.Rev, err, request.MaxOpen)
 	}
 	for i, r := range a.List {
-		d, is := g.Of(r.ID)
+		d, is := g.Find(r.ID)
 		if !is || won[2*i] == won[2*i+1] || d.By != fmt.Sprint("person", 2*i+map[bool]int{true: 0, false: 1}[won[2*i]]) {
 			t.Errorf("request %d: %v and %v decided, and the store has %+v", i, won[2*i], won[2*i+1], d)
 		}

@@ -1,9 +1,9 @@
-// Package request opens locks on request: an agent meets a lock and asks, a person decides, and
-// the agent's next try succeeds.
+// Package request unlocks items on request: an agent that cannot call an item requests access, a
+// person decides, and the agent's next call succeeds.
 //
-// Each agent has two documents. [Asked] has its requests; the function that agents call may write
+// Each agent has two documents. [List] has its requests; the function that agents call may write
 // it. [Granted] has the decisions of people; that function may only read it. So an agent can never
-// set that its request is approved: this follows from the grant, or from the approval itself.
+// mark its own request as approved. Only a grant, or the approval itself, makes a request approved.
 package request
 
 import (
@@ -60,7 +60,7 @@ var (
 )
 
 // An Agent is the author of a request: the agent, and the user on whose behalf it acts, if its
-// token names one. Agents of one id with two users are two, so that a grant for one of them is not
+// token names one. An agent id with two users is two Agents, so that a grant for one of them is not
 // valid for the other.
 type Agent struct {
 	Way     string `json:"way"` // how it proved its identity
@@ -136,24 +136,24 @@ func (r Request) same(o Request) bool {
 // Live reports whether the request is neither withdrawn nor expired. It may already be decided.
 func (r Request) Live(now time.Time) bool { return r.Ended.IsZero() && now.Before(r.Expires) }
 
-// Kept returns until when the store keeps the request's agent: as long as a grant may last, and is
-// kept.
-func (r Request) Kept() time.Time {
+// KeepUntil returns the time until which the store keeps the pointer to the request's agent. It
+// covers the longest grant, and the time for which an ended grant is stored.
+func (r Request) KeepUntil() time.Time {
 	if r.OneCall() {
 		return r.Expires.Add(UseFor + keepFor)
 	}
 	return r.Expires.Add(MaxMinutes*time.Minute + keepFor)
 }
 
-// Asked has the requests of one agent. The zero Asked has none.
-type Asked struct {
+// A List has the requests of one agent. The zero List is empty.
+type List struct {
 	Agent Agent     `json:"agent"`
 	List  []Request `json:"list"` // the newest last
 	Rev   int64     `json:"rev"`  // 0: not stored yet
 }
 
 // Find returns the request with this id.
-func (a Asked) Find(id string) (Request, bool) {
+func (a List) Find(id string) (Request, bool) {
 	for _, r := range a.List {
 		if r.ID == id {
 			return r, true
@@ -163,7 +163,7 @@ func (a Asked) Find(id string) (Request, bool) {
 }
 
 // Open returns the open request for the same item as r that has no decision in g.
-func (a Asked) Open(r Request, g Granted, now time.Time) (Request, bool) {
+func (a List) Open(r Request, g Granted, now time.Time) (Request, bool) {
 	for _, held := range slices.Backward(a.List) {
 		if held.same(r) && held.Live(now) && !g.Decided(held.ID) {
 			return held, true
@@ -172,10 +172,10 @@ func (a Asked) Open(r Request, g Granted, now time.Time) (Request, bool) {
 	return Request{}, false
 }
 
-// Add opens r, or returns the open request for the same: there is at most one for an agent, item,
-// definition and, for one call, arguments. g has the decisions; moot reports whether an open
-// request has become pointless. The error is [ErrTooMany], or names the fault of r.
-func (a Asked) Add(r Request, g Granted, moot func(Request) bool, now time.Time) (next Asked, held Request, added bool, err error) {
+// Add opens r, or returns the open request for the same access. There is at most one such request
+// for an agent, item, definition and, for one call, arguments. g has the decisions. moot reports
+// whether an open request has become pointless. The error is [ErrTooMany], or names the fault of r.
+func (a List) Add(r Request, g Granted, moot func(Request) bool, now time.Time) (next List, held Request, added bool, err error) {
 	if held, is := a.Open(r, g, now); is {
 		return a, held, false, nil
 	}
@@ -187,12 +187,12 @@ func (a Asked) Add(r Request, g Granted, moot func(Request) bool, now time.Time)
 		return a, Request{}, false, err
 	}
 	open, withdrawn := 0, 0
-	next = Asked{Agent: a.Agent, Rev: a.Rev}
+	next = List{Agent: a.Agent, Rev: a.Rev}
 	for _, held := range a.List {
 		if held.Live(now) && !g.Decided(held.ID) && (moot == nil || !moot(held)) {
 			open++
 		}
-		if !held.Ended.IsZero() && now.Sub(held.Ended) < withdrawnFor { // people got a notice of each, and each is stored
+		if !held.Ended.IsZero() && now.Sub(held.Ended) < withdrawnFor { // people got a notice of each request, and each is stored
 			withdrawn++
 		}
 		if now.Sub(held.Expires) < keepFor {
@@ -216,7 +216,7 @@ func (a Asked) Add(r Request, g Granted, moot func(Request) bool, now time.Time)
 }
 
 // Change returns a with its request of this id changed, or [ErrNotFound].
-func (a Asked) Change(id string, change func(*Request)) (Asked, error) {
+func (a List) Change(id string, change func(*Request)) (List, error) {
 	i := slices.IndexFunc(a.List, func(r Request) bool { return r.ID == id })
 	if i < 0 {
 		return a, ErrNotFound
@@ -226,9 +226,9 @@ func (a Asked) Change(id string, change func(*Request)) (Asked, error) {
 	return a, a.List[i].Check()
 }
 
-// Added returns the request with the id that a write of a adds, and the fault of such a write;
+// Added returns the request with the id, which a write of a adds, and the fault of such a write.
 // arguments are the arguments of the request's call. Every store calls it before it writes.
-func (a Asked) Added(id string, arguments json.RawMessage) (r Request, err error) {
+func (a List) Added(id string, arguments json.RawMessage) (r Request, err error) {
 	if id != "" {
 		var is bool
 		if r, is = a.Find(id); !is {
@@ -262,7 +262,7 @@ func (r Request) Check() error {
 }
 
 // Check returns the fault of requests before they are stored or after they are read.
-func (a Asked) Check() error {
+func (a List) Check() error {
 	if err := a.Agent.Check(); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 var ci = requesttest.Agent("ci")
 
 // add asks at a time, of which nothing goes wrong.
-func add(t *testing.T, a request.Asked, r request.Request, g request.Granted, now time.Time) (request.Asked, request.Request, bool) {
+func add(t *testing.T, a request.List, r request.Request, g request.Granted, now time.Time) (request.List, request.Request, bool) {
 	t.Helper()
 	next, held, added, err := a.Add(r, g, nil, now)
 	require.OK(t, err)
@@ -27,7 +27,7 @@ func TestAskedAdd(t *testing.T) {
 	access, call := requesttest.To("git", "push"), requesttest.OneCall("git", "push", `{"a":1}`)
 	given := access
 	given.ID, given.Ended, given.Expires = "R-00000000", noon, noon.Add(999*time.Hour) // which Add sets
-	a, r, added := add(t, request.Asked{Agent: ci, Rev: 4}, given, request.Granted{}, noon)
+	a, r, added := add(t, request.List{Agent: ci, Rev: 4}, given, request.Granted{}, noon)
 	if !added || a.Rev != 4 || r.ID == given.ID || !r.Opened.Equal(noon) || !r.Expires.Equal(noon.Add(request.OpenFor)) || !r.Ended.IsZero() || r.Note != access.Note || r.OneCall() {
 		t.Errorf("Add = %+v, added: %v, at rev %d", r, added, a.Rev)
 	}
@@ -54,7 +54,7 @@ func TestAskedAdd(t *testing.T) {
 	decided, err := request.Granted{Agent: ci}.Add(request.Decide(r, request.Declined, 0, "kim", "", noon), false, noon)
 	require.OK(t, err)
 	for name, tt := range map[string]struct {
-		a   request.Asked
+		a   request.List
 		g   request.Granted
 		now time.Time
 	}{
@@ -81,7 +81,7 @@ func TestRequestCheck(t *testing.T) {
 	} {
 		r := requesttest.To("git", "push")
 		change(&r)
-		if _, _, _, err := (request.Asked{Agent: ci}).Add(r, request.Granted{}, nil, noon); err == nil || !strings.Contains(err.Error(), field) {
+		if _, _, _, err := (request.List{Agent: ci}).Add(r, request.Granted{}, nil, noon); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("Add = %v, want an error that names %s", err, field)
 		}
 	}
@@ -91,19 +91,19 @@ func TestRequestCheck(t *testing.T) {
 	} {
 		r := requesttest.To("git", "push")
 		change(&r)
-		if _, _, _, err := (request.Asked{Agent: ci}).Add(r, request.Granted{}, nil, noon); err == nil {
+		if _, _, _, err := (request.List{Agent: ci}).Add(r, request.Granted{}, nil, noon); err == nil {
 			t.Errorf("%+v is taken", r)
 		}
 	}
 	r := requesttest.To("git", "push")
 	r.Note, r.Why, r.Minutes = strings.Repeat("日", request.MaxNote), strings.Repeat("日", request.MaxNote), request.MaxMinutes
-	if _, _, _, err := (request.Asked{Agent: ci}).Add(r, request.Granted{}, nil, noon); err != nil {
+	if _, _, _, err := (request.List{Agent: ci}).Add(r, request.Granted{}, nil, noon); err != nil {
 		t.Errorf("the longest note is refused: %v", err)
 	}
 }
 
 func TestAskedChange(t *testing.T) {
-	a, r, _ := add(t, request.Asked{Agent: ci}, requesttest.To("git", "push"), request.Granted{}, noon)
+	a, r, _ := add(t, request.List{Agent: ci}, requesttest.To("git", "push"), request.Granted{}, noon)
 	b, err := a.Change(r.ID, func(r *request.Request) { r.Why = "due" })
 	if held, _ := b.Find(r.ID); err != nil || held.Why != "due" || a.List[0].Why != "" {
 		t.Errorf("Change = %+v, %v, of %+v", held, err, a.List)
@@ -118,7 +118,7 @@ func TestAskedChange(t *testing.T) {
 
 // An agent cannot ask and withdraw forever, because people get a notice of each request.
 func TestMaxWithdrawn(t *testing.T) {
-	a, g, now := request.Asked{Agent: ci}, request.Granted{Agent: ci}, noon
+	a, g, now := request.List{Agent: ci}, request.Granted{Agent: ci}, noon
 	for range request.MaxOpen {
 		var held request.Request
 		a, held, _ = add(t, a, requesttest.To("git", "push"), g, now)
@@ -138,7 +138,7 @@ func TestMaxWithdrawn(t *testing.T) {
 // An agent has a limited number of open requests. It may make a new one for each that is decided,
 // withdrawn, expired or moot.
 func TestMaxOpen(t *testing.T) {
-	a, g := request.Asked{Agent: ci}, request.Granted{Agent: ci}
+	a, g := request.List{Agent: ci}, request.Granted{Agent: ci}
 	for i := range request.MaxOpen {
 		a, _, _ = add(t, a, requesttest.To("git", fmt.Sprint(i)), g, noon)
 	}
@@ -169,7 +169,7 @@ func TestMaxOpen(t *testing.T) {
 }
 
 func TestAdded(t *testing.T) {
-	a, r, _ := add(t, request.Asked{Agent: ci}, requesttest.To("git", "push"), request.Granted{}, noon)
+	a, r, _ := add(t, request.List{Agent: ci}, requesttest.To("git", "push"), request.Granted{}, noon)
 	a, c, _ := add(t, a, requesttest.OneCall("git", "push", "{}"), request.Granted{}, noon)
 	large := []byte(strings.Repeat(" ", request.MaxArgs) + "1")
 	for name, tt := range map[string]struct {

@@ -12,9 +12,9 @@ import (
 
 // The keys of documents. IAM roles are limited by the first letters of a part, so documents that
 // the function for agents may write are in other parts than documents that it may only read.
-func askedKey(agent string) document.Key { return document.Key{Part: askPart + agent, ID: "ASKED"} }
-func usedKey(id string) document.Key     { return document.Key{Part: "USED#" + id, ID: "USED"} }
-func pointerKey(id string) document.Key  { return document.Key{Part: askPart, ID: id} }
+func listKey(agent string) document.Key { return document.Key{Part: askPart + agent, ID: "ASKED"} }
+func usedKey(id string) document.Key    { return document.Key{Part: "USED#" + id, ID: "USED"} }
+func pointerKey(id string) document.Key { return document.Key{Part: askPart, ID: id} }
 func argumentsKey(agent, id string) document.Key {
 	return document.Key{Part: askPart + agent, ID: "ARGS#" + id}
 }
@@ -45,40 +45,40 @@ func NewStore(docs document.Store, now func() time.Time) *Store {
 	return &Store{docs, now}
 }
 
-// Asked implements [Asks].
-func (s *Store) Asked(ctx context.Context, key string) (a Asked, err error) {
+// List implements [Asks].
+func (s *Store) List(ctx context.Context, key string) (a List, err error) {
 	defer document.Wrap(&err, ErrConflict, "get requests")
-	d, err := document.Get(ctx, s.docs, askedKey(key))
+	d, err := document.Get(ctx, s.docs, listKey(key))
 	if err != nil || d.Rev == 0 {
-		return Asked{}, err
+		return List{}, err
 	}
-	a, err = DecodeAsked(key, d.Data)
+	a, err = DecodeList(key, d.Data)
 	a.Rev = d.Rev
 	return a, err
 }
 
-// PutAsked implements [Asks].
-func (s *Store) PutAsked(
-	ctx context.Context, a Asked, added string, arguments json.RawMessage,
-) (_ Asked, err error) {
+// PutList implements [Asks].
+func (s *Store) PutList(
+	ctx context.Context, a List, added string, arguments json.RawMessage,
+) (_ List, err error) {
 	defer document.Wrap(&err, ErrConflict, "put requests")
 	next, data, err := a.Encode()
 	r, wrong := a.Added(added, arguments)
 	if err := cmp.Or(err, wrong); err != nil {
-		return Asked{}, err
+		return List{}, err
 	}
 	key := a.Agent.Key()
-	docs := []document.Doc{{Key: askedKey(key), Data: data, Rev: a.Rev}}
+	docs := []document.Doc{{Key: listKey(key), Data: data, Rev: a.Rev}}
 	if added != "" {
 		docs = append(docs, document.Doc{
-			Key: pointerKey(added), Data: []byte(key), Mark: document.FormatTime(r.Expires), Keep: r.Kept(),
+			Key: pointerKey(added), Data: []byte(key), Mark: document.FormatTime(r.Expires), Keep: r.KeepUntil(),
 		})
 	}
 	if len(arguments) > 0 {
 		docs = append(docs, document.Doc{Key: argumentsKey(key, added), Data: arguments, Keep: r.Expires})
 	}
 	if err := s.docs.PutDocs(ctx, docs...); err != nil {
-		return Asked{}, err
+		return List{}, err
 	}
 	return next, nil
 }
@@ -93,7 +93,7 @@ func (s *Store) Granted(ctx context.Context, key string) (_ Granted, err error) 
 	return DecodeGrantedDoc(d)
 }
 
-// PutGranted stores g as PutAsked stores requests.
+// PutGranted stores g as PutList stores requests.
 func (s *Store) PutGranted(ctx context.Context, g Granted) (_ Granted, err error) {
 	defer document.Wrap(&err, ErrConflict, "put grants")
 	next, data, err := g.Encode()
@@ -161,17 +161,16 @@ func (s *Store) DropArguments(ctx context.Context, key, request string) (err err
 	})
 }
 
-// Whose returns the key of the agent that made a request, or [ErrNotFound]. It works longer than
-// the request is open, see [Request.Kept].
+// Whose returns the key of the agent that made a request, or [ErrNotFound]. The key is stored until
+// [Request.KeepUntil], longer than the request is open.
 func (s *Store) Whose(ctx context.Context, request string) (key string, err error) {
 	defer document.Wrap(&err, ErrConflict, "find request %s", request)
 	d, err := document.Find(ctx, s.docs, pointerKey(request), ErrNotFound)
 	return string(d.Data), err
 }
 
-// Requests returns the requests with a known agent, by id: the open ones, and the decided or
-// expired ones. all is false if there are more than a driver reads at once, or if some cannot be
-// read.
+// Requests returns the requests with a known agent, sorted by id, even if they are decided or
+// expired. all is false if there are more than a driver reads at once, or if some cannot be read.
 func (s *Store) Requests(ctx context.Context) (list []Pointer, all bool, err error) {
 	defer document.Wrap(&err, ErrConflict, "list requests")
 	docs, all, err := s.docs.ListDocs(ctx, askPart)
@@ -184,7 +183,7 @@ func (s *Store) Requests(ctx context.Context) (list []Pointer, all bool, err err
 			all = false // the others wait for people
 			continue
 		}
-		list = append(list, Pointer{Request: d.ID, Key: string(d.Data), Expires: expires, Kept: d.Keep})
+		list = append(list, Pointer{Request: d.ID, Key: string(d.Data), Expires: expires, KeepUntil: d.Keep})
 	}
 	return list, all, nil
 }

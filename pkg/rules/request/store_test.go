@@ -59,11 +59,11 @@ func TestStoreBroken(t *testing.T) {
 	} {
 		require.OK(t, docs.PutDocs(t.Context(), d))
 	}
-	_, asked := s.Asked(t.Context(), agent.Key())
+	_, asked := s.List(t.Context(), agent.Key())
 	_, granted := s.Granted(t.Context(), agent.Key())
 	_, used := s.Used(t.Context(), "R-1")
 	_, use := s.Use(t.Context(), "R-1", time.Now(), time.Now())
-	for name, err := range map[string]error{"Asked": asked, "Granted": granted, "Used": used, "Use": use} {
+	for name, err := range map[string]error{"List": asked, "Granted": granted, "Used": used, "Use": use} {
 		if err == nil || errors.Is(err, request.ErrUsed) {
 			t.Errorf("%s = %v", name, err)
 		}
@@ -75,9 +75,9 @@ func TestStoreBroken(t *testing.T) {
 }
 
 // ask adds a request, with arguments if the request is for one call.
-func ask(t *testing.T, s *request.Store, agent request.Agent, r request.Request, arguments ...string) (request.Asked, request.Request) {
+func ask(t *testing.T, s *request.Store, agent request.Agent, r request.Request, arguments ...string) (request.List, request.Request) {
 	t.Helper()
-	a, err := s.Asked(t.Context(), agent.Key())
+	a, err := s.List(t.Context(), agent.Key())
 	require.OK(t, err)
 	a.Agent = agent
 	a, r, is, err := a.Add(r, request.Granted{}, nil, time.Now())
@@ -89,19 +89,19 @@ func ask(t *testing.T, s *request.Store, agent request.Agent, r request.Request,
 	if !r.OneCall() {
 		text = ""
 	}
-	next, err := s.PutAsked(t.Context(), a, r.ID, json.RawMessage(text))
+	next, err := s.PutList(t.Context(), a, r.ID, json.RawMessage(text))
 	if err != nil || !is || next.Rev != a.Rev+1 {
-		t.Fatalf("PutAsked at rev %d = rev %d, %v", a.Rev, next.Rev, err)
+		t.Fatalf("PutList at rev %d = rev %d, %v", a.Rev, next.Rev, err)
 	}
 	return next, r
 }
 
-func wantAsked(t *testing.T, s *request.Store, want request.Asked) {
+func wantAsked(t *testing.T, s *request.Store, want request.List) {
 	t.Helper()
-	got, err := s.Asked(t.Context(), want.Agent.Key())
+	got, err := s.List(t.Context(), want.Agent.Key())
 	require.OK(t, err)
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("Asked (-want +got):\n%s", d)
+		t.Errorf("List (-want +got):\n%s", d)
 	}
 }
 
@@ -134,14 +134,14 @@ func wantRequests(t *testing.T, s *request.Store, want ...request.Pointer) {
 }
 
 func pointer(a request.Agent, r request.Request) request.Pointer {
-	return request.Pointer{Request: r.ID, Key: a.Key(), Expires: r.Expires, Kept: r.Kept()}
+	return request.Pointer{Request: r.ID, Key: a.Key(), Expires: r.Expires, KeepUntil: r.KeepUntil()}
 }
 
 func empty(t *testing.T, s *request.Store) {
 	key, id := requesttest.Agent("ci").Key(), request.NewID()
-	a, err := s.Asked(t.Context(), key)
+	a, err := s.List(t.Context(), key)
 	if err != nil || a.Rev != 0 || a.List != nil || a.Agent != (request.Agent{}) {
-		t.Errorf("Asked = %+v, %v", a, err)
+		t.Errorf("List = %+v, %v", a, err)
 	}
 	g, err := s.Granted(t.Context(), key)
 	if err != nil || g.Rev != 0 || g.List != nil || g.Agent != (request.Agent{}) {
@@ -165,7 +165,7 @@ func roundTrip(t *testing.T, s *request.Store) {
 		r.Why, r.By, r.Minutes, r.Ended = "it is due & needed", "kim", 60, time.Now().UTC()
 	})
 	require.OK(t, err)
-	a, err = s.PutAsked(t.Context(), a, "", nil)
+	a, err = s.PutList(t.Context(), a, "", nil)
 	require.OK(t, err)
 	wantAsked(t, s, a)
 	d := request.Decide(r, request.Confirmed, 0, "ada", "a \"reason\" & <more>", time.Now())
@@ -200,11 +200,11 @@ func staleRev(t *testing.T, s *request.Store) {
 	second, _ := ask(t, s, agent, requesttest.To("git", "pull"))
 	stale, late, _, err := first.Add(requesttest.OneCall("git", "fetch", `{"a":1}`), request.Granted{}, nil, time.Now())
 	require.OK(t, err)
-	if _, err := s.PutAsked(t.Context(), stale, late.ID, json.RawMessage(`{"a":1}`)); !errors.Is(err, request.ErrConflict) {
-		t.Errorf("PutAsked of an old rev = %v, want ErrConflict", err)
+	if _, err := s.PutList(t.Context(), stale, late.ID, json.RawMessage(`{"a":1}`)); !errors.Is(err, request.ErrConflict) {
+		t.Errorf("PutList of an old rev = %v, want ErrConflict", err)
 	}
-	if _, err := s.PutAsked(t.Context(), first, "", nil); !errors.Is(err, request.ErrConflict) {
-		t.Errorf("PutAsked of an old rev, with nothing added = %v, want ErrConflict", err)
+	if _, err := s.PutList(t.Context(), first, "", nil); !errors.Is(err, request.ErrConflict) {
+		t.Errorf("PutList of an old rev, with nothing added = %v, want ErrConflict", err)
 	}
 	wantAsked(t, s, second)
 	wantArguments(t, s, late, agent, "")
@@ -225,8 +225,8 @@ func staleRev(t *testing.T, s *request.Store) {
 func secondFirst(t *testing.T, s *request.Store) {
 	agent := requesttest.Agent("ci")
 	first, r := ask(t, s, agent, requesttest.To("git", "push"))
-	if _, err := s.PutAsked(t.Context(), request.Asked{Agent: agent}, "", nil); !errors.Is(err, request.ErrConflict) {
-		t.Errorf("a second first PutAsked = %v, want ErrConflict", err)
+	if _, err := s.PutList(t.Context(), request.List{Agent: agent}, "", nil); !errors.Is(err, request.ErrConflict) {
+		t.Errorf("a second first PutList = %v, want ErrConflict", err)
 	}
 	wantAsked(t, s, first)
 	g, err := s.PutGranted(t.Context(), request.Granted{Agent: agent, List: []request.Decision{request.Decide(r, request.Declined, 0, "ada", "", time.Now())}})
@@ -258,11 +258,11 @@ func sameID(t *testing.T, s *request.Store) {
 	_, r := ask(t, s, agent, requesttest.OneCall("git", "push", `{"a":1}`))
 	twin := requesttest.OneCall("git", "pull", `{"b":2}`)
 	twin.ID, twin.Opened, twin.Expires = r.ID, r.Opened, r.Expires
-	if _, err := s.PutAsked(t.Context(), request.Asked{Agent: requesttest.Agent("cd"), List: []request.Request{twin}}, r.ID, json.RawMessage(`{"b":2}`)); !errors.Is(err, request.ErrConflict) {
-		t.Errorf("PutAsked with an id that exists = %v, want ErrConflict", err)
+	if _, err := s.PutList(t.Context(), request.List{Agent: requesttest.Agent("cd"), List: []request.Request{twin}}, r.ID, json.RawMessage(`{"b":2}`)); !errors.Is(err, request.ErrConflict) {
+		t.Errorf("PutList with an id that exists = %v, want ErrConflict", err)
 	}
-	if a, err := s.Asked(t.Context(), requesttest.Agent("cd").Key()); err != nil || a.Rev != 0 {
-		t.Errorf("Asked = %+v, %v; want nothing", a, err)
+	if a, err := s.List(t.Context(), requesttest.Agent("cd").Key()); err != nil || a.Rev != 0 {
+		t.Errorf("List = %+v, %v; want nothing", a, err)
 	}
 	wantArguments(t, s, twin, requesttest.Agent("ci"), `{"a":1}`)
 	wantRequests(t, s, pointer(agent, r))
@@ -270,19 +270,19 @@ func sameID(t *testing.T, s *request.Store) {
 
 func invalid(t *testing.T, s *request.Store) {
 	agent := requesttest.Agent("ci")
-	good, r, _, err := request.Asked{Agent: agent}.Add(requesttest.To("git", "push"), request.Granted{}, nil, time.Now())
+	good, r, _, err := request.List{Agent: agent}.Add(requesttest.To("git", "push"), request.Granted{}, nil, time.Now())
 	require.OK(t, err)
 	bad := r
 	bad.ID = strings.ToLower(r.ID)
 	large := json.RawMessage(`"` + strings.Repeat("x", request.MaxArgs) + `"`)
-	call, c, _, err := request.Asked{Agent: agent}.Add(requesttest.OneCall("git", "push", string(large)), request.Granted{}, nil, time.Now())
+	call, c, _, err := request.List{Agent: agent}.Add(requesttest.OneCall("git", "push", string(large)), request.Granted{}, nil, time.Now())
 	require.OK(t, err)
 	for name, put := range map[string]func() error{
-		"of nobody": func() error { _, err := s.PutAsked(t.Context(), request.Asked{}, "", nil); return err },
+		"of nobody": func() error { _, err := s.PutList(t.Context(), request.List{}, "", nil); return err },
 		"an id that is none": func() error {
-			return putAsked(t, s, request.Asked{Agent: agent, List: []request.Request{bad}}, bad.ID, nil)
+			return putAsked(t, s, request.List{Agent: agent, List: []request.Request{bad}}, bad.ID, nil)
 		},
-		"added, and not in the list": func() error { return putAsked(t, s, request.Asked{Agent: agent}, r.ID, nil) },
+		"added, and not in the list": func() error { return putAsked(t, s, request.List{Agent: agent}, r.ID, nil) },
 		"arguments of no request":    func() error { return putAsked(t, s, good, "", json.RawMessage(`{}`)) },
 		"arguments of every call":    func() error { return putAsked(t, s, good, r.ID, json.RawMessage(`{}`)) },
 		"too large arguments":        func() error { return putAsked(t, s, call, c.ID, large) },
@@ -301,7 +301,7 @@ func invalid(t *testing.T, s *request.Store) {
 			t.Errorf("%s: %v, want that it is refused", name, err)
 		}
 	}
-	a, askedErr := s.Asked(t.Context(), agent.Key())
+	a, askedErr := s.List(t.Context(), agent.Key())
 	g, grantedErr := s.Granted(t.Context(), agent.Key())
 	if err := errors.Join(askedErr, grantedErr); err != nil || a.Rev != 0 || g.Rev != 0 {
 		t.Errorf("something was stored: %+v, %+v, %v", a, g, err)
@@ -309,8 +309,8 @@ func invalid(t *testing.T, s *request.Store) {
 	wantRequests(t, s)
 }
 
-func putAsked(t *testing.T, s *request.Store, a request.Asked, added string, arguments json.RawMessage) error {
-	_, err := s.PutAsked(t.Context(), a, added, arguments)
+func putAsked(t *testing.T, s *request.Store, a request.List, added string, arguments json.RawMessage) error {
+	_, err := s.PutList(t.Context(), a, added, arguments)
 	return err
 }
 
@@ -340,7 +340,7 @@ func expiredArguments(t *testing.T, s *request.Store) {
 	agent, now := requesttest.Agent("ci"), time.Now().UTC().Truncate(time.Microsecond)
 	r := requesttest.OneCall("git", "push", "{}")
 	r.ID, r.Opened, r.Expires = request.NewID(), now.Add(-time.Hour), now.Add(-time.Microsecond)
-	require.OK(t, putAsked(t, s, request.Asked{Agent: agent, List: []request.Request{r}}, r.ID, json.RawMessage("{}")))
+	require.OK(t, putAsked(t, s, request.List{Agent: agent, List: []request.Request{r}}, r.ID, json.RawMessage("{}")))
 	wantArguments(t, s, r, agent, "")
 	wantRequests(t, s, pointer(agent, r)) // which is known still
 }
@@ -395,7 +395,7 @@ func kept(t *testing.T, s *request.Store) {
 	} {
 		agent, r := requesttest.Agent(strings.Repeat("i", i+1)), tt.r
 		r.ID, r.Opened, r.Expires = request.NewID(), now.Add(-tt.ago-request.OpenFor), now.Add(-tt.ago)
-		require.OK(t, putAsked(t, s, request.Asked{Agent: agent, List: []request.Request{r}}, r.ID, nil))
+		require.OK(t, putAsked(t, s, request.List{Agent: agent, List: []request.Request{r}}, r.ID, nil))
 		whose, err := s.Whose(t.Context(), r.ID)
 		if tt.known != (err == nil) || tt.known != (whose == agent.Key()) || err != nil && !errors.Is(err, request.ErrNotFound) {
 			t.Errorf("%v after a request expired Whose = %q, %v", tt.ago, whose, err)
@@ -414,9 +414,9 @@ func endedContext(t *testing.T, s *request.Store) {
 	cancel()
 	d := request.Decide(r, request.Declined, 0, "ada", "", time.Now())
 	for call, do := range map[string]func() error{
-		"Asked":    func() error { _, err := s.Asked(ctx, agent.Key()); return err },
-		"PutAsked": func() error { _, err := s.PutAsked(ctx, a, "", nil); return err },
-		"Granted":  func() error { _, err := s.Granted(ctx, agent.Key()); return err },
+		"List":    func() error { _, err := s.List(ctx, agent.Key()); return err },
+		"PutList": func() error { _, err := s.PutList(ctx, a, "", nil); return err },
+		"Granted": func() error { _, err := s.Granted(ctx, agent.Key()); return err },
 		"PutGranted": func() error {
 			_, err := s.PutGranted(ctx, request.Granted{Agent: agent, List: []request.Decision{d}})
 			return err

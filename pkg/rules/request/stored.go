@@ -10,24 +10,24 @@ import (
 )
 
 // Encode returns a at its next revision, and its stored form.
-func (a Asked) Encode() (next Asked, data []byte, err error) {
+func (a List) Encode() (next List, data []byte, err error) {
 	if err := a.Check(); err != nil {
-		return Asked{}, nil, err
+		return List{}, nil, err
 	}
 	a.Rev++
 	data, err = encode(a)
 	return a, data, err
 }
 
-// DecodeAsked reads what [Asked.Encode] wrote. It refuses a document under the key of another
+// DecodeList reads what [List.Encode] wrote. It refuses a document under the key of another
 // agent.
-func DecodeAsked(key string, data []byte) (Asked, error) {
-	a, err := decode[Asked](data)
+func DecodeList(key string, data []byte) (List, error) {
+	a, err := decode[List](data)
 	if err == nil {
 		err = errors.Join(a.Check(), mine(key, a.Agent))
 	}
 	if err != nil {
-		return Asked{}, fmt.Errorf("stored requests: %w", err)
+		return List{}, fmt.Errorf("stored requests: %w", err)
 	}
 	return a, nil
 }

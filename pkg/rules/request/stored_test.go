@@ -39,7 +39,7 @@ func TestAgentKey(t *testing.T) {
 
 func TestAgentCheck(t *testing.T) {
 	for _, bad := range []request.Agent{{}, {Way: "jwt"}, {ID: "a"}, {Way: "jwt", ID: "\xff"}, {Way: "jwt", ID: "a", Human: "\xff"}, {Way: "jwt", ID: "a", Subject: "\xff"}} {
-		_, _, asked := request.Asked{Agent: bad}.Encode()
+		_, _, asked := request.List{Agent: bad}.Encode()
 		_, _, granted := request.Granted{Agent: bad}.Encode()
 		if bad.Check() == nil || asked == nil || granted == nil {
 			t.Errorf("%+v is taken: %v, %v", bad, asked, granted)
@@ -52,7 +52,7 @@ func TestAgentCheck(t *testing.T) {
 func TestSizes(t *testing.T) {
 	const item = 400 << 10
 	for name, letter := range map[string]string{"plain": "x", "three bytes": "日", "escaped": "\u2028"} {
-		a := request.Asked{Agent: requesttest.Agent("ci")}
+		a := request.List{Agent: requesttest.Agent("ci")}
 		g := request.Granted{Agent: a.Agent}
 		for i := range request.MaxOpen + 22 {
 			r := requesttest.To("git", fmt.Sprint(i))
@@ -80,7 +80,7 @@ func TestSizes(t *testing.T) {
 }
 
 func FuzzDecodeAsked(f *testing.F) {
-	a, _, _, err := request.Asked{Agent: requesttest.Agent("ci")}.Add(requesttest.To("git", "push"), request.Granted{}, nil, noon)
+	a, _, _, err := request.List{Agent: requesttest.Agent("ci")}.Add(requesttest.To("git", "push"), request.Granted{}, nil, noon)
 	require.OK(f, err)
 	_, data, err := a.Encode()
 	require.OK(f, err)
@@ -90,14 +90,14 @@ func FuzzDecodeAsked(f *testing.F) {
 	}
 	key := requesttest.Agent("ci").Key()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a, err := request.DecodeAsked(key, data)
+		a, err := request.DecodeList(key, data)
 		if err != nil {
 			return
 		}
 		if a.Agent != requesttest.Agent("ci") || a.Check() != nil {
-			t.Errorf("DecodeAsked(%q) = %+v", data, a)
+			t.Errorf("DecodeList(%q) = %+v", data, a)
 		}
-		if _, err := request.DecodeAsked(requesttest.Agent("cd").Key(), data); err == nil {
+		if _, err := request.DecodeList(requesttest.Agent("cd").Key(), data); err == nil {
 			t.Errorf("%q is read as another agent's", data)
 		}
 	})

@@ -27,14 +27,15 @@ type pairKey struct {
 	beforeKind, nowKind tool.Kind
 }
 
-// Summarize returns the result of the function [Summarize], from a cache. The caller must not modify the result.
+// Summarize returns the result of the function [Summarize], from a cache. The caller must not
+// modify it.
 func (c *Changes) Summarize(before, now tool.Definition) Change {
 	key := pairKey{sha256.Sum256(before.Raw), sha256.Sum256(now.Raw), before.Kind, now.Kind}
 	c.mu.Lock()
 	change, ok := c.by[key]
 	c.mu.Unlock()
 	if !ok {
-		change = Summarize(before, now) // without the lock: others need not wait for it
+		change = Summarize(before, now) // without the lock, so that other callers need not wait
 		c.keep(key, change)
 	}
 	return change

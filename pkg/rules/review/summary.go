@@ -75,7 +75,7 @@ func Summarize(before, now tool.Definition) Change {
 			w.value(key, "", p, "")
 		}
 	}
-	first := []string{"inputSchema", "arguments", "description", "title", "annotations"} // then the rest, by name
+	first := []string{"inputSchema", "arguments", "description", "title", "annotations"} // then the other members, by name
 	for _, key := range first {
 		if member := (pair{p.a.Get(key), p.b.Get(key)}); member.differ() {
 			do(key, member)
@@ -129,10 +129,10 @@ func (i Item) line() string {
 type pair struct{ a, b *rawjson.Node }
 
 // maxNodes is how many values of a definition are compared one by one. Definitions by people have
-// fewer: at 11 bytes for each value this many take 110 KB.
+// fewer values, because 10,240 values of 11 bytes take 110 KB.
 const maxNodes = 10 << 10
 
-// root reads a definition in canonical form, in which parts are equal if their bytes are.
+// root reads a definition in canonical form, in which equal parts have equal bytes.
 func root(raw json.RawMessage) *rawjson.Node {
 	if len(raw) > tool.MaxDefinition {
 		return &rawjson.Node{Raw: raw}

@@ -1,5 +1,5 @@
-// Package session decides which session of an upstream server belongs to whom. It keeps sessions
-// in a [Store], where every instance of the gateway finds them.
+// Package session assigns the sessions of upstream servers to their owners. It keeps sessions in a
+// [Store], where every instance of the gateway finds them.
 //
 // A server of the handshake protocol may give its client a session id and keep state for it: an
 // open page, a transaction, a working directory. One caller's state must not reach another, so

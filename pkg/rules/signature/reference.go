@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// CheckReferences refuses a schema with a part at another address. Otherwise agents would use more
-// than people approved, and that part could change without a new approval.
+// CheckReferences refuses a schema with a part at another address. Otherwise agents would use a
+// part that people did not approve, and that part could change without a new approval.
 //
 // A $ref, $dynamicRef or $recursiveRef may name only a fragment of the schema itself ("#…"), and
 // may not be below an $id that changes its base. $schema may name only a published dialect. A

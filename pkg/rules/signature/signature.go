@@ -1,8 +1,8 @@
 // Package signature reads the JSON Schemas of a tool: it prints them as one line similar to
 // TypeScript, and refuses schemas with a part at another address.
 //
-// An agent that sees twenty tools at once needs to know how to call each, not all of their
-// schemas; the whole schema is one request away.
+// An agent that sees twenty tools at the same time needs to know how to call each of them, but not
+// their whole schemas, which it can request separately.
 package signature
 
 import (
@@ -39,8 +39,8 @@ func scales() []scale {
 	return []scale{{4, 16, 16}, {3, 8, 12}, {2, 6, 8}, {1, 4, 6}, {0, 3, 0}}
 }
 
-// worthRequired is the space for required parameters in full detail: nobody can call without a
-// required object that is hidden, but anybody can call without an optional parameter.
+// worthRequired is the space for required parameters in full detail. Nobody can make a call without
+// the details of a required object, but anybody can without an optional parameter.
 const worthRequired = maxRequired * 2 / 3
 
 // Render returns the signature of a tool, such as "(owner:string, labels?:string[]) →

@@ -51,7 +51,7 @@ type Stops struct {
 	Rev   int64   `json:"rev"`             // 0: not stored yet
 }
 
-// An Ended is a stop that was undone: earlier grants do not come back.
+// An Ended is a stop that was undone. It is kept so that grants from before the stop stay invalid.
 type Ended struct {
 	Target
 	At time.Time `json:"at"` // of the stop
@@ -207,7 +207,7 @@ func (s Stops) Undo(t Target) (Stops, error) {
 }
 
 // ended returns the ended stops with one more, the last one first and each target once. If there
-// are too many, the oldest of them are merged into one of everything.
+// are too many, the oldest of them are merged into one ended stop of everything.
 func ended(before []Ended, undone Stop) []Ended {
 	if undone.At.IsZero() { // no program wrote this
 		return before

@@ -19,8 +19,8 @@ func (s Stops) Encode() (next Stops, data []byte, err error) {
 	return s, data, err
 }
 
-// Decode reads what Encode wrote. It refuses what it does not understand: a stop of a newer
-// program must not be ignored.
+// Decode reads what Encode wrote. It refuses a document that it does not understand, because a stop
+// of a newer program must not be ignored.
 func Decode(data []byte) (s Stops, err error) {
 	if err = json.Unmarshal(data, &s); err == nil {
 		err = s.Check()

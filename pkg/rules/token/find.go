@@ -13,8 +13,8 @@ import (
 // [ErrNotFound] if there is none. Any other error means that the answer is unknown at the moment.
 // Find does not check whether the token is live.
 //
-// A text under no known key may be under a newer one, so Find reads the keys again. If a newer key
-// cannot be read, the text is not reported as unknown.
+// If no token is found under the known keys, it may be under a newer key, so Find reads the keys
+// again. If that fails, the error does not wrap ErrNotFound.
 func (r *KeyRing) Find(ctx context.Context, s *Store, text secret.Text, now time.Time) (Token, error) {
 	keys, err := r.Keys(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *KeyRing) Find(ctx context.Context, s *Store, text secret.Text, now time
 	return Token{}, ErrNotFound
 }
 
-// find looks under each accepted key.
+// find searches for the token under each accepted key.
 func (k Keys) find(ctx context.Context, s *Store, text secret.Text, now time.Time) (Token, error) {
 	t, err := k.Current.find(ctx, s, text)
 	if errors.Is(err, ErrNotFound) && k.PreviousTaken(now) {

@@ -48,8 +48,8 @@ const (
 	// count for this long, and a replaced key is noticed within it.
 	keysEvery = 10 * time.Minute
 
-	// keysSoon is the shortest time between two reads because of a token under no known key: it
-	// may be under a new one.
+	// keysSoon is the shortest time between two reads because of a token under no known key, which
+	// may be under a new key.
 	keysSoon = 5 * time.Second
 )
 

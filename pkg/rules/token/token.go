@@ -34,9 +34,9 @@ const (
 // useEvery is the shortest time between two writes of LastUsed.
 const useEvery = time.Hour
 
-// Format is the form in which this program writes tokens. It grows only if a program that knows an
-// earlier form would wrongly admit a caller. A new member is no new form, because programs keep
-// members that they do not know.
+// Format is the form in which this program writes tokens. It grows only if a program that knows
+// only an earlier form would wrongly admit a caller. A new member is no new form, because programs
+// keep members that they do not know.
 const Format = 1
 
 // A Token is the stored form of an agent token. Revoked and expired tokens stay: they show who

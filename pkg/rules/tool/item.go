@@ -146,8 +146,8 @@ func isScheme(s string) bool {
 }
 
 // lasting returns the canonical form of a resource without the members that change with its
-// content: its size, and its time of modification. Nobody approves those, and otherwise each write
-// to a file would need a new approval.
+// content: its size, and its time of modification. Nobody approves these members. If they counted,
+// each write to a file would need a new approval.
 func lasting(canonical []byte) ([]byte, error) {
 	o, err := rawjson.Split(canonical, rawjson.Strict)
 	if err != nil {

@@ -97,7 +97,7 @@ func IsHeaderName(s string) bool {
 	})
 }
 
-// Value returns the argument as text; ok is false where there is none to send.
+// Value returns the argument as text; ok is false if there is no value to send.
 func (b HeaderParam) Value(arguments json.RawMessage) (s string, ok bool) {
 	switch at := b.find(arguments); at.Kind() {
 	case '"':
@@ -117,7 +117,7 @@ func (b HeaderParam) find(arguments json.RawMessage) jsontext.Value {
 	return jsontext.Value(arguments)
 }
 
-// integer reads a JSON number that is a whole one that every reader can hold.
+// integer reads a JSON number that is whole and that every reader can represent exactly.
 func integer(s string) (string, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || f != float64(int64(f)) || f > 1<<53-1 || f < -(1<<53-1) {
@@ -126,8 +126,8 @@ func integer(s string) (string, bool) {
 	return strconv.FormatInt(int64(f), 10), true
 }
 
-// Agrees reports whether the decoded text of a header says what the argument's does. Whole
-// numbers are compared as such: 42.0 is 42.
+// Agrees reports whether the decoded text of a header equals the argument. It compares whole
+// numbers by value: 42.0 equals 42.
 func (b HeaderParam) Agrees(header string, arguments json.RawMessage) bool {
 	want, ok := b.Value(arguments)
 	if !ok || header == want {
@@ -137,7 +137,7 @@ func (b HeaderParam) Agrees(header string, arguments json.RawMessage) bool {
 	return isNumber && n == want && b.find(arguments).Kind() == '0'
 }
 
-// How MCP writes into a header what is not plain.
+// The markers around a base64 value in an MCP header.
 const encodedPrefix, encodedSuffix = "=?base64?", "?="
 
 // EncodeHeader returns s in the form for a Mcp-Name or Mcp-Param header: unchanged if that is
@@ -152,7 +152,7 @@ func EncodeHeader(s string) string {
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(s)) + encodedSuffix
 }
 
-// DecodeHeader undoes [EncodeHeader]; ok is false for what no client may send.
+// DecodeHeader reverses [EncodeHeader]; ok is false for a value that no client may send.
 func DecodeHeader(s string) (text string, ok bool) {
 	if len(s) < len(encodedPrefix)+len(encodedSuffix) || !strings.HasPrefix(s, encodedPrefix) || !strings.HasSuffix(s, encodedSuffix) {
 		return s, !strings.ContainsFunc(s, func(r rune) bool { return (r < ' ' || r > '~') && r != '\t' })

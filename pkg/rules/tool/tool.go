@@ -1,10 +1,10 @@
-// Package tool holds what a gateway knows of one tool: its id, its definition with its hash, its
-// tier, and the arguments that it requires as headers. Prompts and resources, the other items that
-// a server lists, have ids and definitions of the same form.
+// Package tool has the properties of a tool: its id, its definition with its hash, its tier, and
+// the arguments that it requires as headers. Prompts and resources, the other items that a server
+// lists, have ids and definitions of the same form.
 //
 // A definition is kept as the bytes that the server sent. A gateway that parses and prints JSON
-// again rounds large integers, drops unknown fields and reorders keys. Then people approve one
-// definition, the hash covers a second, and the agent reads a third.
+// again rounds large integers, drops unknown fields and reorders keys. Then people would approve
+// one definition, the hash would cover a second, and the agent would read a third.
 package tool
 
 import (

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Bound has what the operator offers, resolved against a [Universe]. It is immutable and made
-// once for each; [Bound.Select] then works on sets.
+// A Bound has what the operator offers, resolved against a [Universe]. It is immutable. [Compile]
+// makes one for each Universe; [Bound.Select] then works on sets.
 type Bound struct {
 	tools     []Tool
 	servers   []Server
@@ -20,7 +20,7 @@ type Bound struct {
 	byServer  map[string]int
 	own       [][]int                // server → its tools and other items, ascending
 	kinds     map[tool.Kind]tool.Set // all items, by kind
-	allLoaded bool                   // every server is
+	allLoaded bool                   // every server is loaded
 	readOnly  tool.Set               // tools that are read-only, and every other item
 
 	groups map[string]*group // by folded name
@@ -38,8 +38,8 @@ type names struct {
 	byName map[string][]int // bare name → tools, in order
 }
 
-// A group is one toolset, or the union of several. There is a group for each server, and a set for
-// each would grow with the square of a catalog: these groups have only the list.
+// A group is one toolset, or the union of several. Each server has a group. Its group has only the
+// list, because sets for all servers would grow with the square of the catalog.
 type group struct {
 	name    string
 	tools   tool.Set // and prompts and resources; nil: only the items in own
@@ -82,7 +82,7 @@ func (b *Bound) set(g *group) tool.Set {
 }
 
 // Compile resolves the operator's toolsets and enabled tools against u. Disabled tools stay in the
-// bound: agents find them, locked, where they would have been offered.
+// bound, so that agents find them as locked tools.
 //
 // [config.Parse] refuses faults that the config alone shows: here, a toolset that does not exist
 // offers nothing. [Bound.Warnings] has the faults that only the servers' lists show, so that a

@@ -15,8 +15,8 @@ type pattern struct {
 	bare       []string         // bare names on any server
 }
 
-// matches reports whether p matches the tool of that name, or the item of that key, if the server
-// has it later.
+// matches reports whether p would match the tool of that name, or the item of that key, if the
+// server had it.
 func (p pattern) matches(server int, name string) bool {
 	names, limited := p.limited(server)
 	return !limited || slices.Contains(names, name)

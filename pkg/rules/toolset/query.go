@@ -20,8 +20,8 @@ type query struct {
 	ignored []string
 }
 
-// path resolves the toolset of the path. An unknown toolset is always a fault: without it nothing
-// would be left of the request.
+// path resolves the toolset of the path. An unknown toolset is always a fault, because a request
+// without it would select nothing.
 func (q *query) path(name string) *group {
 	g := q.bound.whole
 	if name != "" {
@@ -139,7 +139,7 @@ func (q *query) unresolved(server int, bare string, patterns []pattern) bool {
 
 // exclude removes the named tool from asked. A bare name means every tool of that name, because in
 // a list that removes, the wider reading is the safe one. A name that does not exist at all is a
-// fault even in a lenient request: a typo here would leave a tool in.
+// fault even in a lenient request, because with a typo the tool would stay in the selection.
 func (q *query) exclude(name string, asked tool.Set) {
 	numbers, server, bare := q.lookup(name)
 	known := only(numbers, q.view.known)

@@ -92,8 +92,9 @@ func (b *Bound) Select(req Request, agent identity.Agent) (Selection, error) {
 	return s, nil
 }
 
-// nothing explains why a selection is empty. If a server that is not loaded could have filled it,
-// it says so; if that server is likely to load soon, it asks the caller to retry.
+// nothing returns the reason why a selection is empty. If a server that is not loaded could have
+// filled it, the error says so. If that server is likely to load soon, the error asks the caller to
+// retry.
 func (s Selection) nothing() *Error {
 	var wait time.Duration
 	away := false

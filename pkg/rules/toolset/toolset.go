@@ -1,9 +1,10 @@
-// Package toolset decides which tools a request is offered: the operator's bound, the agent's
-// scope, the toolset of the path, and the request's headers. A request can only narrow.
+// Package toolset selects the tools that a request is offered, by the operator's bound, the agent's
+// scope, the toolset of the path, and the request's headers. A request can only narrow the
+// selection.
 //
-// It is pure. The caller chooses the names in a request, so this package is hygiene and no
-// security boundary. But a name that is hidden from the caller gets the same answer as one that
-// does not exist; otherwise callers could list what others have.
+// It is pure. The caller chooses the names in a request, so this package is no security boundary.
+// But a name that is hidden from the caller gets the same answer as one that does not exist;
+// otherwise callers could list what others have.
 package toolset
 
 import (
@@ -33,8 +34,8 @@ type Tool struct {
 	ReadOnly bool // by its effective annotations
 }
 
-// A Server is the result of a server's last load. If it is not Loaded, any name may belong to a
-// tool of it that is not known yet.
+// A Server is the result of a server's last load. If it is not Loaded, any name may be the name of
+// one of its unknown tools.
 type Server struct {
 	Name       string
 	Loaded     bool          // its list is complete: other names do not exist
@@ -42,7 +43,7 @@ type Server struct {
 	RetryAfter time.Duration // when to retry a Transient server; 0: a default
 }
 
-// An Error is a request that cannot be served. All of it may be shown to the caller.
+// An Error says why a request cannot be served. The caller may see all of it.
 type Error struct {
 	Status          int           // HTTP: 400, 404 or 503
 	Message         string        // one line

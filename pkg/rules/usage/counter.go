@@ -33,8 +33,8 @@ const (
 
 // A Store keeps tallies. Every implementation passes usagetest.Run.
 type Store interface {
-	// Add adds the tallies of minutes, by start time, to the stored tallies of these minutes and
-	// of their hours: all of it or, with an error, nothing. It removes the oldest beyond
+	// Add adds the tallies of minutes, by start time, to the stored tallies of these minutes and of
+	// their hours: all of them or, with an error, none. It removes the oldest tallies beyond
 	// [KeepMinutes] and [KeepHours].
 	Add(ctx context.Context, minutes map[time.Time]*Tally) error
 

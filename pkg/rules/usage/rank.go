@@ -13,10 +13,11 @@ type Uses struct {
 	Agents []Row
 }
 
-// A Row is a tool or an agent. All that were not counted separately are in one row without a name.
+// A Row is a tool or an agent. All tools or agents that were not counted separately share one row
+// without a name.
 type Row struct {
 	Name   string
-	Beside int // agents of a tool, tools of an agent; all that were not counted separately are one
+	Beside int // agents of a tool, tools of an agent; all those not counted separately count as one
 	Use
 }
 

@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// A Source knows how the tools are used.
+// A Source reports how the tools are used.
 type Source interface {
 	// Usage returns the report of r up to now. The report says which parts cannot be read now; an
 	// error means that nothing can be read.
 	Usage(ctx context.Context, r Range) (Report, error)
 }
 
-// A ToolSource knows the usage of one tool at no cost.
+// A ToolSource reports the usage of one tool at no cost.
 type ToolSource interface {
 	// UsageOf returns the calls of the tool with the id in the last week.
 	UsageOf(ctx context.Context, id string) (Week, error)
 }
 
-// An AgentSource knows agents at no cost.
+// An AgentSource lists agents at no cost.
 type AgentSource interface {
 	// Agents returns the ids of the agents that called or searched in the last month, sorted.
 	Agents(ctx context.Context) ([]string, error)

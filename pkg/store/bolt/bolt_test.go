@@ -67,7 +67,7 @@ func TestUpdatedAtWhateverTheClock(t *testing.T) {
 	}
 	for i, step := range []time.Duration{0, 0, -time.Hour, time.Second, -time.Second} {
 		clock = clock.Add(step)
-		next, e, err := approval.Disable(last, approval.Said{Actor: "ada"}, clock)
+		next, e, err := approval.Disable(last, approval.Author{Actor: "ada"}, clock)
 		if err == nil {
 			next, err = s.Put(t.Context(), next, &e)
 		}

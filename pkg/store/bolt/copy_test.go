@@ -129,7 +129,7 @@ func TestTakeBackOfWhatIsNotKnown(t *testing.T) {
 		t.Errorf("%+v, %v", known, err)
 	}
 	unknown, err := lost.Get(t.Context(), tool.ID{Server: "s", Name: "unknown"})
-	if err != nil || unknown.State == approval.Approved || !unknown.Disabled || unknown.Lost == nil {
+	if err != nil || unknown.State == approval.Approved || !unknown.Disabled || unknown.Loss == nil {
 		t.Errorf("%+v, %v", unknown, err)
 	}
 	accepted, _, err := approval.AcceptStore(unknown, "kim", time.Now())

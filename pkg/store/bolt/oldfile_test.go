@@ -165,7 +165,7 @@ func addRequests(t *testing.T, add addEntry, at newDoc) {
 	r = r.About(tool.ID{Server: "git", Name: "push"}, tool.Hash(strings.Repeat("a1", 32)))
 	arguments := []byte("{\"b\": 1.0,\n\"bytes\":\"\xff\x00\"}")
 	r.Args = request.HashArgs(json.RawMessage(`{"b":1}`))
-	a, r, _, err := request.Asked{Agent: agent, Rev: 4}.Add(r, request.Granted{}, nil, oldNow)
+	a, r, _, err := request.List{Agent: agent, Rev: 4}.Add(r, request.Granted{}, nil, oldNow)
 	require.OK(t, err)
 	_, data, err := a.Encode()
 	require.OK(t, err)
@@ -177,11 +177,11 @@ func addRequests(t *testing.T, add addEntry, at newDoc) {
 	require.OK(t, err)
 	add("granted", agent.Key(), data, at("GRANT#"+agent.Key(), "GRANTED", 1))
 
-	p := request.Pointer{Request: r.ID, Key: agent.Key(), Expires: r.Expires, Kept: r.Kept()}
+	p := request.Pointer{Request: r.ID, Key: agent.Key(), Expires: r.Expires, KeepUntil: r.KeepUntil()}
 	data, err = json.Marshal(p)
 	require.OK(t, err)
 	d := at("ASK#", r.ID, 1)
-	d.Data, d.Mark, d.Keep = []byte(agent.Key()), r.Expires.Format(layout), r.Kept()
+	d.Data, d.Mark, d.Keep = []byte(agent.Key()), r.Expires.Format(layout), r.KeepUntil()
 	add("request_keys", r.ID, data, d)
 	d = at("ASK#"+agent.Key(), "ARGS#"+r.ID, 1)
 	d.Keep = r.Expires

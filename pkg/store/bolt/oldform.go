@@ -120,7 +120,7 @@ func oldLogin(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 }
 
 func oldAsked(_ *bbolt.Tx, key string, data []byte) (document.Doc, error) {
-	a, err := request.DecodeAsked(key, data)
+	a, err := request.DecodeList(key, data)
 	return oldDoc("ASK#"+key, "ASKED", data, a.Rev), err
 }
 
@@ -135,7 +135,7 @@ func oldPointer(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	if err == nil && p.Key == "" {
 		err = errors.New("it does not say which agent made it")
 	}
-	d := until(oldDoc("ASK#", id, []byte(p.Key), 1), p.Kept)
+	d := until(oldDoc("ASK#", id, []byte(p.Key), 1), p.KeepUntil)
 	d.Mark = document.FormatTime(p.Expires)
 	return d, err
 }

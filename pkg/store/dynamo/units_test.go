@@ -183,7 +183,7 @@ func newShop(t *testing.T, endpoint string, n int) *shop {
 		if err != nil {
 			return approval.Record{}, err
 		}
-		r, _, _ := approval.Observe(nil, approval.Seen{
+		r, _, _ := approval.Observe(nil, approval.Observation{
 			ID: id, URL: "https://" + id.Server + ".example.com/mcp", Definition: d.Raw, Hash: d.Hash, Mode: approval.OnChange, Baseline: true, Now: time.Now(),
 		})
 		return r, nil
@@ -309,7 +309,7 @@ func (s *shop) idle(name string) {
 }
 
 func (s *shop) disable(r approval.Record, at time.Time) (approval.Record, error) {
-	next, _, err := approval.Disable(r, approval.Said{Actor: "ada"}, at)
+	next, _, err := approval.Disable(r, approval.Author{Actor: "ada"}, at)
 	return next, err
 }
 

@@ -416,7 +416,7 @@ func TestLargestItem(t *testing.T) {
 	}
 	longest.Endorsed, longest.Tell = longest.ApprovedBefore[0], true
 	lost := approval.Version{ApprovedHash: tool.Hash(strings.Repeat("a", 64)), By: longest.By, Note: strings.Repeat("\x01", 400), At: time.Now(), Rev: 1 << 40}
-	longest.Lost = &approval.Lost{At: time.Now(), Catalog: lost, Store: &lost}
+	longest.Loss = &approval.Loss{At: time.Now(), Catalog: lost, Store: &lost}
 	size := 0
 	w := new(wire)
 	s := dynamo.New(client("http://dynamodb.test", roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -72,18 +72,18 @@ func TestWriteUnits(t *testing.T) {
 		}
 		return r.About(tool.ID{Server: "github", Name: "create_pull_request"}, tool.Hash(strings.Repeat("a", 64)))
 	}
-	ten := requests.Asked{Agent: agent, Rev: 9}
+	ten := requests.List{Agent: agent, Rev: 9}
 	for len(ten.List) < requests.MaxOpen {
 		ten.List = append(ten.List, ask(requests.MaxNote, nil))
 	}
 	first, args := ask(100, nil), json.RawMessage(`{"to":"`+strings.Repeat("x", 490)+`"}`)
 	call := ask(0, args)
-	asked := func(a requests.Asked, r requests.Request, args json.RawMessage) []document.Doc {
+	asked := func(a requests.List, r requests.Request, args json.RawMessage) []document.Doc {
 		_, data, err := a.Encode()
 		require.OK(t, err)
 		docs := []document.Doc{
 			{Key: document.Key{Part: "ASK#" + agent.Key(), ID: "ASKED"}, Data: data, Rev: a.Rev},
-			{Key: document.Key{Part: "ASK#", ID: r.ID}, Data: []byte(agent.Key()), Mark: timeText(r.Expires), Keep: r.Kept()},
+			{Key: document.Key{Part: "ASK#", ID: r.ID}, Data: []byte(agent.Key()), Mark: timeText(r.Expires), Keep: r.KeepUntil()},
 		}
 		if args != nil {
 			docs = append(docs, document.Doc{Key: document.Key{Part: "ASK#" + agent.Key(), ID: "ARGS#" + r.ID}, Data: args, Keep: r.Expires})
@@ -100,9 +100,9 @@ func TestWriteUnits(t *testing.T) {
 		want int
 		docs []document.Doc
 	}{
-		{"an agent's first request", 4, asked(requests.Asked{Agent: agent, List: []requests.Request{first}}, first, nil)},
+		{"an agent's first request", 4, asked(requests.List{Agent: agent, List: []requests.Request{first}}, first, nil)},
 		{"its tenth, with the longest notes", 18, asked(ten, ten.List[9], nil)},
-		{"a call that waits, with half a KB of arguments", 6, asked(requests.Asked{Agent: agent, List: []requests.Request{call}}, call, args)},
+		{"a call that waits, with half a KB of arguments", 6, asked(requests.List{Agent: agent, List: []requests.Request{call}}, call, args)},
 		{"a decision", 1, []document.Doc{{Key: document.Key{Part: "GRANT#" + agent.Key(), ID: "GRANTED"}, Data: granted}}},
 		{"the use of a confirmation", 1, []document.Doc{{Key: document.Key{Part: "USED#" + call.ID, ID: "USED"}, Data: []byte(timeText(now)), Keep: now.Add(time.Hour)}}},
 		{"a notice", 4, []document.Doc{

@@ -7,7 +7,7 @@ import (
 
 // A Clock has the two clocks of a machine: the wall clock can be set, the monotonic one can stop.
 type Clock struct {
-	Begin           time.Time     // as [time.Now] gave it
+	Begin           time.Time     // as [time.Now] returned it
 	Wall, Monotonic time.Duration // since Begin
 }
 

@@ -18,7 +18,7 @@ func withDocuments(t *testing.T, s approval.Store) {
 	}
 	id, res := tool.ID{Server: "fs", Name: "BASELINE"}, tool.ID{Server: "fs", Name: "file:///a b", Kind: tool.Resource}
 	stops, grants := document.Key{Part: "STOP", ID: "STOP"}, document.Key{Part: "GRANT#a", ID: "GRANTED"}
-	old := document.Key{Part: "SRV#fs", ID: "BASELINE"} // a tool of that name is no baseline
+	old := document.Key{Part: "SRV#fs", ID: "BASELINE"} // a tool named BASELINE is no baseline
 	check := func(step string, id tool.ID, rev int64, revs ...int64) {
 		t.Helper()
 		r, got, err := s.GetWith(t.Context(), id, stops, grants, old)

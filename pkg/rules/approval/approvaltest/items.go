@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// alike returns items of one server, by id, whose names are the same, or nearly.
+// alike returns items of one server, sorted by id, with equal or similar names.
 func alike() []tool.ID {
 	long := "file:///" + strings.Repeat("a", tool.MaxURI-9)
 	ids := []tool.ID{

@@ -25,8 +25,8 @@ import (
 type Documents = documenttest.Store
 
 // A Mem is an [approval.Store] and a [document.Store] in memory. The zero value is ready to use.
-// Tests set hooks before the first use. Hooks run without the lock, so they may call the store,
-// and several may run at once.
+// Tests set hooks before the first use. Hooks run without the lock, so they may call the store, and
+// several may run at the same time.
 type Mem struct {
 	Documents // its hooks are set by this name
 

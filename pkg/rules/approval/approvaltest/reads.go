@@ -226,7 +226,7 @@ func keepsUnknown(t *testing.T, s approval.Store) {
 	want := put(t, s, r, nil)
 	same(t, "Put", want.Unknown, r.Unknown)
 	// A decision of this program keeps the members that it does not know.
-	next, e, err := approval.Disable(get(t, s, r.ID()), approval.Said{Actor: "ada"}, start.Add(time.Minute))
+	next, e, err := approval.Disable(get(t, s, r.ID()), approval.Author{Actor: "ada"}, start.Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func peek(t *testing.T, s approval.Store) {
 	}
 }
 
-// feedFollows reads decisions as they are made, with one that the store shows late.
+// feedFollows reads decisions while they are made. The store shows one of them late.
 func feedFollows(t *testing.T, s approval.Store) {
 	all := decided(t, s, 10)
 	put(t, s, undecided(tool.ID{Server: "github", Name: "new"}), nil)

@@ -65,9 +65,9 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 	}
 }
 
-// RunLost checks that a write whose answer is lost does not look like another writer's. open
-// returns an empty store and a function: after a call of it, the next write is kept but its answer
-// is lost.
+// RunLost checks that a store does not report a conflict if the answer to its own write was lost.
+// open returns an empty store and loseNext. After a call of loseNext, the next write is kept but
+// its answer is lost.
 func RunLost(t *testing.T, open func(t *testing.T) (s approval.Store, loseNext func())) {
 	for name, audited := range map[string]bool{"with an audit line": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func RunLost(t *testing.T, open func(t *testing.T) (s approval.Store, loseNext f
 // start is the earliest time of the tests.
 var start = time.Date(2026, 3, 14, 15, 9, 26, 535897932, time.UTC)
 
-// record returns a record with every field set that is not stored yet.
+// record returns a record that is not stored yet, with every field set.
 func record(id tool.ID) approval.Record {
 	return approval.Record{
 		Server: id.Server, Tool: id.Name, Kind: id.Kind, URL: "https://mcp.example.com/mcp",
@@ -119,7 +119,7 @@ func record(id tool.ID) approval.Record {
 		By: "ada", At: start, Note: "until the audit is over",
 		FirstSeen: start.Add(-time.Hour), ChangedAt: start.Add(-time.Minute), DecidedAt: start,
 		ApprovedBefore: []approval.Remembered{{Hash: "aa11", By: "ada", At: start}},
-		Lost: &approval.Lost{
+		Loss: &approval.Loss{
 			At: start, Catalog: approval.Version{Disabled: true, ApprovedHash: "aa11", By: "ada", At: start, Note: "then", Rev: 7},
 			Store: &approval.Version{ApprovedHash: "bb22", By: "bob", At: start, Rev: 2},
 		},
@@ -134,7 +134,7 @@ func record(id tool.ID) approval.Record {
 			Blocked:        []approval.Remembered{{Hash: "ee55", By: "bob", At: start, Note: "no"}},
 			Endorsed:       approval.Remembered{Hash: "dd44", By: "bob", At: start},
 			ApprovedBefore: []approval.Remembered{{Hash: "dd44", By: "bob", At: start}},
-			Lost:           &approval.Lost{At: start, Catalog: approval.Version{ApprovedHash: "aa11", By: "ada", At: start, Rev: 2}},
+			Loss:           &approval.Loss{At: start, Catalog: approval.Version{ApprovedHash: "aa11", By: "ada", At: start, Rev: 2}},
 			Proposed:       &approval.Proposal{Hash: "aa11", By: "cy", Subject: "7", At: start},
 			Approved:       json.RawMessage(`{"name":"d"}`),
 		},
@@ -349,7 +349,7 @@ func endedContext(t *testing.T, s approval.Store) {
 	}
 }
 
-// race runs n writers at once and returns their errors.
+// race runs n writers at the same time and returns their errors.
 func race(n int, write func(i int) error) []error {
 	errs := make([]error, n)
 	gate := make(chan struct{})

@@ -1,5 +1,5 @@
 // Package audittest helps to test the audit. It has [Run], which checks the promises of every
-// audit.Events, and [Mem], a working one in memory that fails on demand.
+// audit.Events, and [Mem], a working implementation in memory that fails on demand.
 package audittest
 
 import (

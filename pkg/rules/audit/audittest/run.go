@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Run checks each promise of [audit.Events] in a subtest. open returns an empty one.
+// Run checks each promise of [audit.Events] in a subtest. open returns an empty store of events.
 func Run(t *testing.T, open func(t *testing.T) audit.Events) {
 	for _, promise := range []struct {
 		name string

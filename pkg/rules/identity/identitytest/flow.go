@@ -15,7 +15,7 @@ import (
 // A grant is the authorization behind a code.
 type grant struct{ challenge, redirect, resource, scope, client, nonce string }
 
-// register takes every client (RFC 7591).
+// register accepts every client (RFC 7591).
 func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 	var client map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&client); err != nil {
@@ -35,7 +35,7 @@ func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authorize consents at once and sends the code to the client's address.
+// authorize consents immediately and sends the code to the client's address.
 func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if c, ok := i.clientOf(q.Get("client_id")); ok {
@@ -60,7 +60,8 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// Grant sets the scopes that the issuer gives out of those asked for.
+// Grant limits the scopes that the issuer grants: it grants those of the requested scopes that are
+// in scopes.
 func (i *Issuer) Grant(scopes ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package identitytest runs a real OpenID provider for tests: discovery, keys, dynamic
-// registration, the authorization code flow with PKCE for agents and for people who sign in, on
-// loopback. A test can make it do what an issuer must not, by [Issuer.Bend].
+// Package identitytest runs an OpenID provider on loopback for tests. It has discovery, keys,
+// dynamic registration, and the authorization code flow with PKCE for agents and for people. With
+// [Issuer.Bend], a test can make it break the protocol.
 package identitytest
 
 import (
@@ -23,7 +23,7 @@ import (
 // An Issuer is an OpenID provider. Tests may set its fields before its first request.
 type Issuer struct {
 	URL     string
-	Subject string         // of the tokens that it gives
+	Subject string         // of the tokens that it issues
 	Extra   map[string]any // claims that it adds
 
 	t testing.TB
@@ -33,7 +33,7 @@ type Issuer struct {
 	published []jose.JSONWebKey
 	down      bool
 	fetches   int
-	grants    []string // scopes that it gives out of those asked for
+	grants    []string // scopes that it grants if they are requested
 	codes     map[string]grant
 	asked     []string // scopes of each authorization request
 	clients   map[string]client
@@ -48,8 +48,8 @@ func Start(t testing.TB) *Issuer {
 	return StartAt(t, "127.0.0.1")
 }
 
-// StartAt is [Start] at a name of this machine. At "localhost" an issuer is of another site than a
-// gateway at 127.0.0.1.
+// StartAt is [Start] with another name of this machine as host. For browsers, an issuer at
+// "localhost" is another site than a gateway at 127.0.0.1.
 func StartAt(t testing.TB, host string) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, Subject: "kim@example.com", codes: map[string]grant{}, clients: map[string]client{}}
@@ -88,7 +88,7 @@ func NewEC(t testing.TB, id string) jose.JSONWebKey {
 	return jose.JSONWebKey{Key: k, KeyID: id, Algorithm: "ES256", Use: "sig"}
 }
 
-// Rotate makes the issuer sign with a new key, and publish that one alone.
+// Rotate makes the issuer sign with a new key, and publish only that key.
 func (i *Issuer) Rotate(id string) {
 	key := NewEC(i.t, id)
 	i.Publish(key)
@@ -97,7 +97,7 @@ func (i *Issuer) Rotate(id string) {
 	i.mu.Unlock()
 }
 
-// Publish makes these the keys that the issuer publishes, without their private parts.
+// Publish replaces the keys that the issuer publishes. It publishes only their public parts.
 func (i *Issuer) Publish(keys ...jose.JSONWebKey) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -107,7 +107,7 @@ func (i *Issuer) Publish(keys ...jose.JSONWebKey) {
 	}
 }
 
-// Down makes every request to the issuer fail, or no longer.
+// Down sets whether every request to the issuer fails.
 func (i *Issuer) Down(down bool) {
 	i.mu.Lock()
 	i.down = down
@@ -128,8 +128,8 @@ func (i *Issuer) Key() jose.JSONWebKey {
 	return i.signer
 }
 
-// Claims returns the claims of a valid token for the audience, with the given ones over them; a
-// nil value removes a claim.
+// Claims returns the claims of a valid token for the audience, with the claims in over set or, if
+// nil, removed.
 func (i *Issuer) Claims(audience string, over map[string]any) map[string]any {
 	now := time.Now()
 	i.mu.Lock()
@@ -144,7 +144,8 @@ func (i *Issuer) Claims(audience string, over map[string]any) map[string]any {
 	return claims
 }
 
-// Token returns a token of the issuer's for the audience.
+// Token returns a token of the issuer for the audience, with claims as [Issuer.Claims] returns
+// them.
 func (i *Issuer) Token(audience string, over map[string]any) string {
 	i.t.Helper()
 	return Sign(i.t, i.Key(), i.Claims(audience, over))

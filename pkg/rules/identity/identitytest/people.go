@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// A client is one at which people sign in.
+// A client is a registered client at which people sign in.
 type client struct{ id, secret, redirect string }
 
-// A Bend is what an issuer does wrong. Each of its functions may be nil.
+// A Bend describes how an issuer breaks the protocol. Each of its functions may be nil.
 type Bend struct {
-	Metadata func(map[string]any)                          // changes what it says of itself
-	Answer   func(url.Values)                              // changes the answer that a browser brings back
+	Metadata func(map[string]any)                          // changes the issuer's metadata
+	Answer   func(url.Values)                              // changes the parameters of the redirect to the client
 	Token    func(map[string]any)                          // changes the claims of an ID token
-	Trade    func(http.ResponseWriter, *http.Request) bool // answers a code in its own way; false: as it should be
-	ID       func(string) string                           // changes an ID token that was signed
+	Trade    func(http.ResponseWriter, *http.Request) bool // answers the request with a code; false: the issuer answers correctly
+	ID       func(string) string                           // changes a signed ID token
 }
 
-// Bend makes the issuer do wrong from now on; the zero Bend makes it do right again.
+// Bend makes the issuer break the protocol from now on. The zero Bend makes it correct again.
 func (i *Issuer) Bend(b Bend) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -37,8 +37,8 @@ func (i *Issuer) bent() Bend {
 	return i.bend
 }
 
-// Client registers a client, where people sign in, and its redirect address; a client without a
-// secret is a public one. The person who signs in is [Issuer.Subject], with the claims of
+// Client registers a client at which people sign in, with its redirect address. A client without a
+// secret is a public client. The person who signs in is [Issuer.Subject], with the claims of
 // [Issuer.Extra].
 func (i *Issuer) Client(id, secret, redirect string) {
 	i.mu.Lock()
@@ -46,7 +46,7 @@ func (i *Issuer) Client(id, secret, redirect string) {
 	i.clients[id] = client{id, secret, redirect}
 }
 
-// Become changes who comes.
+// Become changes the person who signs in, and their claims.
 func (i *Issuer) Become(subject string, claims map[string]any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -60,14 +60,15 @@ func (i *Issuer) Ask() {
 	i.asks = true
 }
 
-// SignedOut returns how often somebody signed out here.
+// SignedOut returns how often somebody signed out at the issuer.
 func (i *Issuer) SignedOut() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.ended
 }
 
-// Visit goes where a browser is sent to sign in, and returns the address at which it comes back.
+// Visit requests the address to which a client sends the browser for a sign-in. It returns the
+// address to which the issuer then sends the browser.
 func (i *Issuer) Visit(address string) *url.URL {
 	i.t.Helper()
 	w := httptest.NewRecorder()
@@ -90,7 +91,7 @@ func (i *Issuer) clientOf(id string) (client, bool) {
 	return c, ok
 }
 
-// signIn knows who comes, and sends the browser back with a code.
+// signIn signs in the current person, and sends the browser back with a code.
 func (i *Issuer) signIn(w http.ResponseWriter, r *http.Request, c client) {
 	q := r.URL.Query()
 	to, err := url.Parse(c.redirect)
@@ -121,7 +122,7 @@ func (i *Issuer) signIn(w http.ResponseWriter, r *http.Request, c client) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// identify gives an ID token for a code, to the client that it was made for.
+// identify returns an ID token for a code, to the client for which the code was made.
 func (i *Issuer) identify(w http.ResponseWriter, r *http.Request, g grant) {
 	b := i.bent()
 	if b.Trade != nil && b.Trade(w, r) {
@@ -163,7 +164,7 @@ func unescaped(s string) string {
 	return out
 }
 
-// endSession is where people sign out.
+// endSession is the endpoint at which people sign out.
 func (i *Issuer) endSession(w http.ResponseWriter, _ *http.Request) {
 	i.mu.Lock()
 	i.ended++

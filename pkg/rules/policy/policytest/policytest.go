@@ -1,5 +1,5 @@
-// Package policytest lends the ten policies of pkg/rules/policy/testdata to the tests and
-// benchmarks of other rooms.
+// Package policytest gives tests and benchmarks of other packages the ten policies of
+// pkg/rules/policy/testdata.
 package policytest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
-// Rules returns the rules of the ten policies in one text, but for those that deny everything.
+// Rules returns the rules of the ten policies in one text, without the rules that deny everything.
 func Rules(t testing.TB) string {
 	t.Helper()
 	files, err := filepath.Glob(repo.Path("pkg/rules/policy/testdata/policies/*.cedar"))
@@ -27,7 +27,7 @@ func Rules(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all.WriteString(strings.ReplaceAll(string(src), "@id(", "@was(")) // ids may not come twice
+		all.WriteString(strings.ReplaceAll(string(src), "@id(", "@was(")) // an id occurs only once
 	}
 	return all.String()
 }

@@ -1,5 +1,5 @@
-// Package usagetest holds what tests of the usage need: [Run], the promises that every usage.Store
-// keeps, and [Mem], a working store in memory that fails on demand.
+// Package usagetest helps to test usage. It has [Run], which checks the promises of every
+// usage.Store, and [Mem], a working store in memory that fails on demand.
 package usagetest
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // A Mem is a [usage.Store] in memory. The zero value is ready to use.
 type Mem struct {
-	Fail func() error // asked before each operation; nil: none fails
+	Fail func() error // called before each operation, whose error it returns; nil: none fails
 
 	mu   sync.Mutex
 	kept map[usage.Unit]map[time.Time]*usage.Tally
@@ -95,7 +95,7 @@ func add(t *testing.T, s usage.Store, minutes map[time.Time]*usage.Tally) {
 	require.OK(t, s.Add(t.Context(), minutes))
 }
 
-// read returns what is kept, each as its time and how many calls it has.
+// read returns the stored tallies, each as its time and its number of calls.
 func read(t *testing.T, s usage.Store, u usage.Unit, from, to time.Time) (out []string) {
 	t.Helper()
 	require.OK(t, s.Each(t.Context(), u, from, to, func(start time.Time, got *usage.Tally) {
@@ -115,8 +115,7 @@ func same(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// Run checks each promise that [usage.Store] makes, one subtest a promise. open returns an empty
-// store.
+// Run checks each promise of [usage.Store] in a subtest. open returns an empty store.
 func Run(t *testing.T, open func(t *testing.T) usage.Store) {
 	t.Run("empty", func(t *testing.T) {
 		same(t, read(t, open(t), usage.Minute, time.Time{}, ever))
