@@ -28,7 +28,7 @@ func TestAuditParkedCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := a.Event.End(time.Now())
-		if first.Outcome != audit.Asked || first.ArgsSent == "" || first.ArgsSent != first.ArgsAsked || first.Decision != audit.Allowed {
+		if first.Outcome != audit.InputRequired || first.ArgsSent == "" || first.ArgsSent != first.ArgsAsked || first.Decision != audit.Allowed {
 			t.Errorf("first %+v", first)
 		}
 		if second.Outcome != "available" || second.ArgsSent != "" || second.ArgsAsked != first.ArgsAsked || second.Decision != audit.Allowed || second.Tool != first.Tool {

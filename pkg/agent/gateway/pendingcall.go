@@ -163,7 +163,7 @@ func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.Ra
 			return nil, &inputError{message}
 		}
 		s.notePending(ctx, p, made, nil)
-		s.event.Outcome = audit.Asked
+		s.event.Outcome = audit.InputRequired
 		return inputRequired(requests, state), nil
 	}
 }

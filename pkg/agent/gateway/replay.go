@@ -59,7 +59,7 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 	if message != "" {
 		return nil, &inputError{message}
 	}
-	s.event.Outcome = audit.Asked
+	s.event.Outcome = audit.InputRequired
 	return inputRequired(questions, state), nil
 }
 

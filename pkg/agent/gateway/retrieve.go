@@ -135,8 +135,8 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 
 // auditFound returns the audit's record of a search: the answer, and the matching locked tools that
 // the search covered.
-func (s *Session) auditFound(answer matches, locked tool.Set) *audit.Found {
-	f := &audit.Found{Callable: answer.Total}
+func (s *Session) auditFound(answer matches, locked tool.Set) *audit.Matches {
+	f := &audit.Matches{Callable: answer.Total}
 	for _, m := range answer.Disabled {
 		f.Shown = append(f.Shown, m.Name)
 	}

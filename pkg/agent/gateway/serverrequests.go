@@ -161,7 +161,7 @@ func (s *Session) sealQuestion(ctx context.Context, t upstream.Target, c upstrea
 	if message != "" {
 		return nil, &inputError{message}
 	}
-	s.event.Outcome = audit.Asked
+	s.event.Outcome = audit.InputRequired
 	o.Delete(requestState)
 	o.Add(requestState, state)
 	return o.Bytes(), nil

@@ -76,9 +76,9 @@ var auditCases = []struct {
 	want                 audit.Line
 }{
 	{"search", "tools/call", toolCall("retrieve_tools", `{"query":"commits"}`),
-		audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Found{Callable: 2, Locked: map[string]int{"disabled_by_config": 1}}}},
+		audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Matches{Callable: 2, Locked: map[string]int{"disabled_by_config": 1}}}},
 	{"search with locked ones", "tools/call", toolCall("retrieve_tools", `{"query":"commits","include_disabled":true}`),
-		audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Found{Callable: 2, Locked: map[string]int{"disabled_by_config": 2}, Shown: []string{"git:git_clean", "git:git_reset"}}}},
+		audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Matches{Callable: 2, Locked: map[string]int{"disabled_by_config": 2}, Shown: []string{"git:git_clean", "git:git_reset"}}}},
 	{"search without a query", "tools/call", toolCall("retrieve_tools", `{}`), audit.Line{Tool: "retrieve_tools", Decision: audit.Refused}},
 	{"describe", "tools/call", toolCall("describe_tools", `{"names":["git:git_push"]}`), audit.Line{Tool: "describe_tools", Decision: audit.Allowed}},
 	{"servers", "tools/call", toolCall("upstream_servers", `{}`), audit.Line{Tool: "upstream_servers", Decision: audit.Allowed}},

@@ -64,7 +64,7 @@ func (c *counted) day() {
 		c.call(ago, audit.Line{Agent: "ci", Tool: "fs:read_file", Decision: audit.Allowed, Outcome: []string{"available", "available", "transient", "cancelled"}[n%4], Ms: float64(10 + n*n)})
 		if n%3 == 0 {
 			c.call(ago, audit.Line{Agent: "deploy", Tool: "mail:send", Decision: audit.Locked, Status: "pending_approval", Ms: 2})
-			c.call(ago, audit.Line{Agent: "ci", Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Found{Callable: n % 2, Shown: []string{"fs:format_disk"}}, Ms: 3})
+			c.call(ago, audit.Line{Agent: "ci", Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Matches{Callable: n % 2, Shown: []string{"fs:format_disk"}}, Ms: 3})
 		}
 		if n%10 == 0 {
 			c.call(ago, audit.Line{Agent: "ci", Tool: "fs:format_disk", Decision: audit.Locked, Status: "disabled_by_config", Ms: 1})
@@ -291,7 +291,7 @@ func TestUsageOfManyTools(t *testing.T) {
 	decisions := []audit.Line{
 		{Decision: audit.Allowed, Outcome: "transient"}, {Decision: audit.Allowed, Outcome: "permanent"}, {Decision: audit.Allowed, Outcome: "denied"}, {Decision: audit.Allowed, Outcome: "cancelled"},
 		{Decision: audit.Locked, Status: "pending_approval"}, {Decision: audit.Locked, Status: "disabled_by_user"}, {Decision: audit.Locked, Status: "disabled_by_config"}, {Decision: audit.Locked, Status: "server_disabled"}, {Decision: audit.Locked},
-		{Decision: audit.Tier}, {Decision: audit.Scope}, {Decision: audit.Stopped}, {Decision: audit.Refused}, {Found: &audit.Found{}}, {Found: &audit.Found{Callable: 1}},
+		{Decision: audit.Tier}, {Decision: audit.Scope}, {Decision: audit.Stopped}, {Decision: audit.Refused}, {Found: &audit.Matches{}}, {Found: &audit.Matches{Callable: 1}},
 	}
 	c.Clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), time.Millisecond)
 	for n := range 60_000 {

@@ -54,9 +54,9 @@ func TestCallEvent(t *testing.T) {
 			e.Refuse()
 		}, audit.Line{Decision: audit.Scope}},
 		{"found", func(e *audit.CallEvent) {
-			e.Found = &audit.Found{Callable: 2, Locked: map[string]int{"pending_approval": 1}}
+			e.Found = &audit.Matches{Callable: 2, Locked: map[string]int{"pending_approval": 1}}
 		},
-			audit.Line{Found: &audit.Found{Callable: 2, Locked: map[string]int{"pending_approval": 1}}}},
+			audit.Line{Found: &audit.Matches{Callable: 2, Locked: map[string]int{"pending_approval": 1}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := new(audit.CallEvent)

@@ -40,7 +40,7 @@ func TestCSV(t *testing.T) {
 	for in, out := range hostile {
 		l := audit.Line{
 			V: 1, Time: time.Date(2026, 11, 22, 14, 3, 5, 600, time.UTC), Kind: audit.KindEvent, Actor: in, Note: in, Rules: []string{in}, Ms: 1.5,
-			Found: &audit.Found{Callable: 2}, Delivered: true,
+			Found: &audit.Matches{Callable: 2}, Delivered: true,
 		}
 		require.OK(t, c.Write(l))
 		want = append(want, out)

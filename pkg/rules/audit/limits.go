@@ -37,7 +37,7 @@ func (l Line) bounded() Line {
 		l.Arguments = nil
 	}
 	if l.Found != nil && len(l.Found.Locked) > maxKinds {
-		l.Found = &Found{Callable: l.Found.Callable}
+		l.Found = &Matches{Callable: l.Found.Callable}
 	}
 	return l
 }

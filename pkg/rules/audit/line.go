@@ -37,8 +37,8 @@ const (
 
 // How a sent call ended, in addition to the outcomes of servers.
 const (
-	Asked     = "asked"     // the server asks for input; the answer to it is a separate call
-	Cancelled = "cancelled" // by the client, or by the end of the program
+	InputRequired = "asked"     // the server asks for input; the answer to it is a separate call
+	Cancelled     = "cancelled" // by the client, or by the end of the program
 )
 
 // A Line is one call or one event. It leaves out members of the other kind.
@@ -62,7 +62,7 @@ type Line struct {
 	Rules       []string        `json:"rules,omitempty"`       // the operator's rules that decided
 	Would       []string        `json:"would,omitempty"`       // reserved
 	Limit       string          `json:"limit,omitempty"`       // reserved
-	Found       *Found          `json:"found,omitempty"`       // of a search
+	Found       *Matches        `json:"found,omitempty"`       // of a search
 	Outcome     string          `json:"outcome,omitempty"`     // of a sent call: the server's answer: available, transient, permanent, denied; or asked, cancelled
 	Delivered   bool            `json:"delivered,omitempty"`   // the answer was written to the client
 	ResultBytes int             `json:"result_bytes,omitzero"` // of the result
@@ -86,8 +86,8 @@ type Line struct {
 	Cursor Cursor `json:"-"` // of the line at its source; set by the reader
 }
 
-// Found has the counts of a search.
-type Found struct {
+// Matches has the counts of a search.
+type Matches struct {
 	Callable int            `json:"callable"`         // how many matched
 	Locked   map[string]int `json:"locked,omitempty"` // how many matched, by status
 	Shown    []string       `json:"shown,omitempty"`  // ids of the locked tools in the answer

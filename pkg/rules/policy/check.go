@@ -190,7 +190,7 @@ func (l *literals) compare(a, b ast.IsNode) {
 }
 
 // quoted returns the text between the first backquotes of a problem, so that the caller can find it
-// in the rule. Of a path it returns only the last name.
+// in the rule. If the text is a path, it returns only the last name.
 func quoted(problem string) string {
 	m := regexp.MustCompile("`([^`]+)`").FindStringSubmatch(problem)
 	if m == nil {

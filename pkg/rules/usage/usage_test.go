@@ -90,8 +90,8 @@ func TestLinesAreCounted(t *testing.T) {
 		"stopped":           {audit.Line{Tool: "git:git_push", Decision: audit.Stopped}, map[usage.Metric]int{usage.RefusedStopped: 1}, usage.Use{Refused: 1}},
 		"faulty":            {audit.Line{Tool: "", Decision: audit.Refused}, map[usage.Metric]int{usage.RefusedFaulty: 1}, usage.Use{Refused: 1}},
 		"no decision":       {audit.Line{Tool: "git:git_push"}, nil, usage.Use{}},
-		"a search":          {audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Found{Callable: 2}}, map[usage.Metric]int{usage.SearchesHit: 1}, usage.Use{Searches: 1}},
-		"a barren search":   {audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Found{}}, map[usage.Metric]int{usage.SearchesBarren: 1}, usage.Use{Searches: 1}},
+		"a search":          {audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Matches{Callable: 2}}, map[usage.Metric]int{usage.SearchesHit: 1}, usage.Use{Searches: 1}},
+		"a barren search":   {audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Matches{}}, map[usage.Metric]int{usage.SearchesBarren: 1}, usage.Use{Searches: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -131,7 +131,7 @@ func TestBucketsAddUpToTheTotal(t *testing.T) {
 	for range 4000 {
 		l := audit.Line{Agent: fmt.Sprint("agent-", rng.IntN(5)), Tool: ids[rng.IntN(len(ids))], Decision: decisions[rng.IntN(len(decisions))], Ms: rng.Float64() * 900}
 		if l.Tool == "retrieve_tools" {
-			l.Decision, l.Found = audit.Allowed, &audit.Found{Callable: rng.IntN(2)}
+			l.Decision, l.Found = audit.Allowed, &audit.Matches{Callable: rng.IntN(2)}
 		}
 		if l.Decision == audit.Allowed && l.Tool == "" {
 			continue
@@ -219,7 +219,7 @@ func TestHostileNames(t *testing.T) {
 	for n := range 20_000 {
 		b.write(audit.Line{Agent: "eve", Tool: fmt.Sprintf("made:up_%d", n), Decision: audit.Scope})
 		b.write(audit.Line{Agent: "eve", Tool: strings.Repeat("x", n%4000), Decision: audit.Refused})
-		b.write(audit.Line{Agent: "eve", Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Found{Shown: []string{fmt.Sprintf("made:up_%d", n), "git:git_push"}}})
+		b.write(audit.Line{Agent: "eve", Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Matches{Shown: []string{fmt.Sprintf("made:up_%d", n), "git:git_push"}}})
 	}
 	b.write(audit.Line{Agent: strings.Repeat("\u202e<", 4000), Tool: "git:git_push", Decision: audit.Locked, Status: "pending_approval"})
 	r := b.report("1h")

@@ -60,8 +60,8 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// Grant limits the scopes that the issuer grants: it grants those of the requested scopes that are
-// in scopes.
+// Grant limits the scopes that the issuer grants: it grants a requested scope only if it is in
+// scopes.
 func (i *Issuer) Grant(scopes ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
