@@ -191,7 +191,7 @@ func (ps *programs) watch(s *slot, p *program) {
 	for ended := false; !ended; {
 		idle := time.NewTimer(ps.idle - p.unused())
 		select {
-		case <-process.Done():
+		case <-process.ExitChannel():
 			ended = true
 		case <-idle.C:
 			ps.mu.Lock()

@@ -160,7 +160,7 @@ func TestGroup(t *testing.T) {
 	t.Run("ended by itself", func(t *testing.T) {
 		r := start(t, `sleep 1000 & echo $!`, process.Options{})
 		grandchild := r.next(t)
-		<-r.Done() // even though the grandchild has its streams
+		<-r.ExitChannel() // even though the grandchild has its streams
 		gone(t, grandchild)
 	})
 	t.Run("out of the group", func(t *testing.T) { // it cannot be ended, and must not block
@@ -169,7 +169,7 @@ func TestGroup(t *testing.T) {
 		require.OK(t, err)
 		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 		select {
-		case <-r.Done():
+		case <-r.ExitChannel():
 		case <-time.After(local.Patience):
 			t.Error("a process that left the group keeps the streams open")
 		}
@@ -256,7 +256,7 @@ func TestStandardError(t *testing.T) {
 		Clean: func(line string) string { return strings.ReplaceAll(line, "hunter2", "[secret]") },
 	}
 	r := start(t, `echo "password hunter2" >&2; yes flood | head -n 200000 >&2; head -c 100000 /dev/zero | tr '\0' y >&2; printf '\033[31mred\n' >&2; exit 4`, o)
-	<-r.Done()
+	<-r.ExitChannel()
 	mu.Lock()
 	defer mu.Unlock()
 	text := log.String()

@@ -67,7 +67,7 @@ func newProcess(program Program, o Options) *Process {
 	}
 }
 
-// start starts the program and the goroutines for its streams. It calls gone when nothing is left
+// start starts the program and the goroutines for its streams. It calls onEnd when nothing is left
 // of the program.
 func (p *Process) start(onEnd func()) (err error) {
 	var theirs []*os.File
@@ -210,14 +210,14 @@ func (p *Process) ended(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the program has ended the program has ended, and no process of its group is
-// left. Before that, Line receives every line.
-func (p *Process) Done() <-chan struct{} { return p.done }
+// ExitChannel returns a channel that is closed when the program has ended and no process of its
+// group is left. Before that, Line receives every line.
+func (p *Process) ExitChannel() <-chan struct{} { return p.done }
 
 // LastStderr returns the last lines of the program's standard error, cleaned and quoted.
 func (p *Process) LastStderr() []string { return p.lastErrors.last() }
 
-// Exit returns how the program ended. It is valid after Done.
+// Exit returns how the program ended. It is valid after ExitChannel is closed.
 func (p *Process) Exit() *ExitError { return p.err }
 
 // Stop ends the program and its process group. It closes the program's standard input. If the
