@@ -24,8 +24,8 @@ const (
 
 // Redact returns the shape of arguments without their values: the length of a text, the type of a
 // number or boolean. It keeps a name that looks like the name of a parameter, and replaces other
-// names by their length, because names can be data. It marks each place where it leaves out a long,
-// deep or repeated part. nil: no arguments.
+// names by their length, because names can be data. It marks each place where it leaves out long,
+// deep or numerous parts. nil: no arguments.
 func Redact(arguments json.RawMessage) json.RawMessage {
 	if len(arguments) == 0 {
 		return nil
