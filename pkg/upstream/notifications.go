@@ -106,13 +106,14 @@ func isNumber(v json.RawMessage) bool {
 func shorten(p *rawjson.Object, size int) bool {
 	data := p.Get("data")
 	if size > maxForwarded {
-		data := rawjson.Text(data)
-		if data == "" {
-			data = string(data)
+		message := rawjson.Text(data)
+		if message == "" {
+			message = string(data)
 		}
 		*p = rawjson.Object{
 			{Name: "level", Value: p.Get("level")},
-			{Name: "data", Value: rawjson.Quote(text.Clip(data, maxSentence) + " (a log message of " + strconv.Itoa(size) + " bytes, cut by the gateway)")},
+			{Name: "data", Value: rawjson.Quote(text.Clip(message, maxSentence) +
+				" (a log message of " + strconv.Itoa(size) + " bytes, cut by the gateway)")},
 		}
 	}
 	return data != nil

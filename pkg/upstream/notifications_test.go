@@ -73,6 +73,10 @@ func TestTold(t *testing.T) {
 			`message {"level":"info","data":{"authorization":"Bearer [secret]"}}`},
 		"a log message that is too long": {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"info","logger":"l","data":"`+long+`"}`),
 			`message {"level":"info","data":"` + text.Clip(long, maxSentence) + fmt.Sprintf(` (a log message of %d bytes, cut by the gateway)"}`, maxForwarded+39)},
+		"a log message with an object that is too long": {mcp.Client{LogLevel: "debug"},
+			notification("message", `{"level":"info","data":{"a":"`+long+`"}}`),
+			`message {"level":"info","data":"` + strings.ReplaceAll(text.Clip(`{"a":"`+long, maxSentence), `"`, `\"`) +
+				fmt.Sprintf(` (a log message of %d bytes, cut by the gateway)"}`, maxForwarded+32)},
 		"a log message that is cut in a secret": {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"info","data":"`+long[:maxSentence-8]+`tok-1234567890`+long+`"}`),
 			`message {"level":"info","data":"` + text.Clip(long[:maxSentence-8]+"[secret]"+long, maxSentence) + fmt.Sprintf(` (a log message of %d bytes, cut by the gateway)"}`, maxForwarded+maxSentence+32)},
 		"progress whose words are cut in a secret": {mcp.Client{Progress: true}, notification("progress", `{"progressToken":%token%,"progress":1,"message":"`+long[:maxSentence-8]+`tok-1234567890`+long[:5000]+`"}`),
