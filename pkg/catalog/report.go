@@ -12,10 +12,13 @@ import (
 type Report struct {
 	StartedAt time.Time
 	Duration  time.Duration
-	Config    string         // version of the config that was used; "": none could be read
-	ConfigErr error          // why the stored file is not in use: [config.Faults], [object.ErrGone], …
-	PolicyErr error          // the same for the policy
-	Servers   []ServerReport // by name
+	Config    string // version of the config that was used; "": none could be read
+
+	// ConfigErr is why the stored config is not in use: [config.Faults], [object.ErrGone], or the
+	// error of another failure. nil: it is in use. PolicyErr is the same for the policy.
+	ConfigErr, PolicyErr error
+
+	Servers []ServerReport // by name
 	Totals
 	Recovered int  // records that the store had lost and the sync restored
 	Unasked   int  // servers without time for a request or for the answer
@@ -44,9 +47,9 @@ type ServerReport struct {
 	Required bool
 	Outcome  outcome.Outcome // without Tools; the zero Outcome: never tried
 	Before   outcome.Status  // status of the load before this one; "": never tried
-	Unasked  bool            // no time for a request or its answer; Outcome is older
-	Resting  bool            // skipped, because it has not changed for long; Outcome is older
-	News     []News          // items that this sync recorded first
+	Unasked  bool            // no time for a request or its answer; Outcome is of an earlier sync
+	Resting  bool            // skipped, as unchanged for long; Outcome is of an earlier sync
+	News     []News          // items that this sync recorded; other syncs report their own
 	ServerTotals
 }
 
@@ -63,7 +66,7 @@ type ServerTotals struct {
 	Kept    bool `json:"kept" doc:"not loaded now: they are its last known definitions"`
 	New     int  `json:"new"`
 	Changed int  `json:"changed"`
-	Gone    int  `json:"gone"` // listed before, and not now
+	Gone    int  `json:"gone"` // listed before, but not now
 
 	// The same for prompts and resources.
 	Items        int `json:"items,omitempty" doc:"prompts and resources; the other numbers of them are new_items, changed_items and gone_items"`

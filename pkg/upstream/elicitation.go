@@ -86,8 +86,7 @@ func (o *operation) answerQuestion(ctx context.Context, s mcpSession, resp *http
 		}
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		// Best effort: if a server does not read the answer, the time limit of the call ends the
-		// attempt.
+		// Best effort: if the server does not read the answer, answerTimeout ends the attempt.
 		if handed, err := c.post(ctx, ep, s, message{}, body.Bytes()); err == nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(handed.Body, maxEvidence))
 			_ = handed.Body.Close()

@@ -15,7 +15,8 @@ import (
 
 // handshake detects the server's protocol. It sends server/discover, which a server of the
 // stateless protocol must support, and then initialize. If a server is known to use the handshake
-// protocol, handshake sends server/discover only after the server has changed.
+// protocol, handshake sends server/discover only after the server has changed. A server may refuse
+// a version that it also lists as supported, because it has instances of two versions.
 func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, error) {
 	if o.t.Handshake {
 		return o.initialize(ctx)
@@ -29,7 +30,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	o.askedModern = o.c.o.Now()
 	s := mcpSession{modern: true, version: mcp.VersionModern, declared: o.t.declared()}
 	result, err := o.discover(ctx, s)
-	if slices.Contains(versionsIn(err), s.version) { // instances of two versions answer
+	if slices.Contains(versionsIn(err), s.version) { // another instance answered
 		result, err = o.discover(ctx, s)
 	}
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {

@@ -219,7 +219,7 @@ func nameIn(list listOf, raw json.RawMessage) string {
 func (p *pages) check(d tool.Definition) error {
 	deep := tool.CheckDepth(d.Raw)
 	switch {
-	case deep != nil: // the other checks may fail on a nested definition
+	case deep != nil: // the other checks may fail on deep nesting
 	case d.Kind == tool.Tool:
 		if _, err := tool.HeaderParams(d.InputSchema); err != nil {
 			return err

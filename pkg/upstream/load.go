@@ -56,9 +56,10 @@ func (c *Client) loadHere(ctx context.Context, t Target, note, ended func(outcom
 			ended(out)
 			return
 		}
+		// A load does not wait again for a program that has had the time of a whole load.
 		if p := c.programs.starting(l.key, t.Command); p != nil && time.Since(p.started) > c.limits.program {
 			span.End()
-			ended(c.ended(span, "load", t, start, p.notStarted())) // the caller has its answer
+			ended(c.ended(span, "load", t, start, p.notStarted()))
 			return
 		}
 		l.limit, first = c.limits.program, max(first, c.limits.program)

@@ -65,7 +65,7 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 			calm := time.AfterFunc(burstTime, func() {
 				select {
 				case events <- func() { delete(p.starting, i) }:
-				default: // the end of the load reports the reason again
+				default: // the end of the load deletes it too
 				}
 			})
 			loads.run(func() {

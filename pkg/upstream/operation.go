@@ -93,7 +93,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 		return nil, err
 	}
 	if d := o.ambiguous; d != nil {
-		if o.ambiguous = nil; s.equal(d.session) { // the protocol was right
+		if o.ambiguous = nil; s.equal(d.session) { // same protocol: the 400 has another cause
 			o.session, o.last = s, d.exchange
 			return nil, d.err
 		}

@@ -67,7 +67,7 @@ func (p *program) spent() bool {
 	return p.opened || !p.spoke && time.Since(p.started) > p.patience
 }
 
-// isStarting reports whether the program has written nothing yet and still has start time.
+// isStarting reports whether the program has written nothing yet and its start time is not over.
 func (p *program) isStarting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +226,8 @@ func (p *program) line(l linereader.Line) {
 func (p *program) reply(id json.RawMessage, line []byte) {
 	n, err := strconv.ParseInt(string(id), 10, 64)
 	s := p.streams[n]
-	if err != nil && len(p.streams) == 1 { // the program could not read the id
+	// A program sends an error without an id if it could not read the id of the request.
+	if err != nil && len(p.streams) == 1 {
 		s = p.sole()
 	}
 	if s == nil {
@@ -288,7 +289,7 @@ func (p *program) refuse(id json.RawMessage, method string) {
 }
 
 // tell sends a message without waiting, if few such messages are under way. If the program does not
-// read a message, the time limit of the call ends it.
+// read the message, answerTimeout ends the attempt.
 func (p *program) tell(line []byte) {
 	process := p.process.Load()
 	if process == nil {
@@ -307,7 +308,7 @@ func (p *program) tell(line []byte) {
 	}()
 }
 
-// ownID matches the id of a reply that lost its middle.
+// leadingID and trailingID match the id of a reply whose middle was cut out.
 var (
 	leadingID  = regexp.MustCompile(`^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*,`)
 	trailingID = regexp.MustCompile(`[}\]"]\s*,\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)

@@ -20,7 +20,7 @@ const (
 	maxPrograms  = 64               // that run at the same time
 	maxOfAgent   = 24               // for one agent, unless the operator sets another number
 	idleProgram  = 10 * time.Minute // without a call, before a program ends
-	startProgram = 10 * time.Minute // minimum time to the first message
+	startProgram = 10 * time.Minute // to the first message; then a handshake replaces the program
 	wellProgram  = time.Minute      // a program that lived longer did not fail at its start
 	maxSleep     = time.Hour        // how long an ended program's listing stays valid
 	maxBackoff   = time.Minute      // between two starts of a program that ends unexpectedly
@@ -210,7 +210,7 @@ func (ps *programs) watch(s *slot, p *program) {
 	defer ps.mu.Unlock()
 	delete(ps.all, p)
 	close(p.gone)
-	exit := p.endRequests() // waiting requests now ask for another program
+	exit := p.endRequests() // a new request of p now gets errGone and finds another program
 	if s.running != p {     // the gateway ended the program
 		p.log.LogAttrs(context.Background(), slog.LevelInfo, "program ended", slog.String("how", exit.Error()))
 		return

@@ -39,7 +39,8 @@ func readOutgoing(req *http.Request) (m outgoing, err error) {
 			return m, err
 		}
 	}
-	if i := bytes.IndexAny(m.line, "\r\n"); i >= 0 { // only between two tokens
+	// A line break can be only between two tokens, because a JSON string must escape it.
+	if i := bytes.IndexAny(m.line, "\r\n"); i >= 0 {
 		m.line = bytes.Map(func(r rune) rune {
 			if r == '\r' || r == '\n' {
 				return ' '

@@ -72,7 +72,7 @@ func (e *sessionEntry) open(now time.Time) (s *mcpSession, tell bool) {
 	return e.session, tell
 }
 
-// set makes s the open session. kept is zero if no store keeps the session.
+// set makes s the open session. expires is zero if no store keeps the session.
 func (e *sessionEntry) set(s *mcpSession, t Target, now, expires, prolong time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,7 +101,7 @@ func (e *sessionEntry) lostID() string {
 }
 
 // isUnused reports whether there is no session, or the session is idle and no longer needed. A
-// session in the store counts as used, because other instances record their uses there.
+// session counts as used until it expires in the store, because other instances prolong it there.
 func (e *sessionEntry) isUnused(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -120,6 +120,7 @@ func (o *operation) fetch(ctx context.Context) *mcpSession {
 
 // adopt makes a kept session the entry's session; it returns nil if the kept session is invalid.
 func (o *operation) adopt(stored session.Session) *mcpSession {
+	// The store keeps no log settings, so the next call sets the log level again.
 	s := &mcpSession{version: stored.Version, id: stored.ID.Reveal(), logs: new(logSetting)}
 	if s.id == "" || !validSession(s.id) || !slices.Contains(legacyVersions(), s.version) {
 		return nil

@@ -15,7 +15,7 @@ import (
 // Items are the other features of a [Session]: prompts, resources and completion of their
 // arguments.
 type Items interface {
-	// Offers returns the features that exist.
+	// Offers returns which of these features exist.
 	Offers() gateway.Offers
 
 	// ListItems returns one page, as the result object of the method: prompts/list, resources/list

@@ -116,8 +116,9 @@ func (q *queue) put(message []byte) bool {
 	return true
 }
 
-// next removes and returns the next message, or nil if no message comes within wait. Before the
-// last event, messages do not wait, and the client gets the number of dropped messages.
+// next removes and returns the next message. If no message may go out now, it returns nil and the
+// time until one may. Before the last event, no message waits, and the client gets the number of
+// dropped messages.
 func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Duration) {
 	wait = math.MaxInt64
 	for i, e := range q.events {

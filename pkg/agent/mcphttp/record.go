@@ -47,7 +47,7 @@ func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) 
 		level = max(level, slog.LevelInfo) // no filter drops this level
 	}
 	counted := h.opts.Metrics.Request(&q.event.Counts, took, failed)
-	if level < slog.LevelInfo && counted != nil { // the platform must keep a line with a count
+	if level < slog.LevelInfo && counted != nil { // filters may drop lower levels
 		h.opts.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
 		counted = nil
 	}
@@ -86,7 +86,7 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 	case max(code, err.Status) >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools:
 		return slog.LevelError, true, attrs
 	case q.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
-		return slog.LevelDebug, false, attrs // a scanner of paths and methods
+		return slog.LevelDebug, false, attrs // a scanner, not an MCP client
 	}
 	return slog.LevelInfo, false, attrs
 }

@@ -21,7 +21,7 @@ const (
 var errTooManyQuestions = errors.New("too many questions to this client are open")
 
 // liveSessions is the state of clients' sessions in a process that answers all of their requests:
-// open requests, questions to the client, and its log level. A function has a nil *liveSessions,
+// open requests, questions to the clients, and log levels. A function has a nil *liveSessions,
 // because another instance of the function would not have the state.
 type liveSessions struct {
 	ended *EndedSessions
@@ -36,7 +36,7 @@ type liveSession struct {
 	level   mcp.LogLevel   // the lowest level that the client wants; 0: not set
 	watched resourceHashes // subscribed resources
 
-	calls     map[*request]struct{}        // open requests; their ids may repeat
+	calls     map[*request]struct{}        // open requests; a careless client repeats ids
 	questions map[string]chan<- mcp.Answer // open questions, by the gateway's id
 	streams   []*notifyStream              // open streams, the newest last
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A Rule decides which addresses may be dialed. Public addresses allow only https, and the networks
-// of Allow also allow http.
+// A Rule decides which addresses may be dialed: public addresses for https URLs, and addresses in
+// the networks of Allow also for http URLs.
 type Rule struct {
 	Allow   []netip.Prefix
 	Runtime string // host:port of the Lambda runtime, never dialed; "": none
@@ -70,8 +70,8 @@ func (r Rule) Blocks(u *url.URL) bool {
 	return r.Check("https", netip.AddrPortFrom(addr, uint16(port))) != nil
 }
 
-// isRuntime reports whether an address is the Lambda runtime's own endpoint, because a request to
-// this endpoint could take events of other callers. If the runtime's host is a name, any non-public
+// isRuntime reports whether an address is the Lambda runtime's own endpoint. A request to this
+// endpoint could take events of other callers. If the runtime's host is a name, any non-public
 // address may be the endpoint.
 func (r Rule) isRuntime(addr netip.Addr, port uint16) bool {
 	host, p, err := net.SplitHostPort(r.Runtime)

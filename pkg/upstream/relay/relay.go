@@ -260,7 +260,7 @@ func (r *relay) settle(sent <-chan struct{}) {
 // write writes one message to the client.
 func (r *relay) write(message []byte) {
 	line := bytes.Map(func(c rune) rune {
-		if c == '\n' || c == '\r' { // valid only between two tokens
+		if c == '\n' || c == '\r' { // only between tokens: a JSON string must escape it
 			return ' '
 		}
 		return c
