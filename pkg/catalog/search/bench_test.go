@@ -32,7 +32,7 @@ func realDocs(tb testing.TB) []Doc {
 	return out
 }
 
-// manyDocs returns n tools, made of real ones.
+// manyDocs returns n tools, made of real tools.
 func manyDocs(tb testing.TB, n int) []Doc {
 	tb.Helper()
 	var out []Doc
@@ -104,7 +104,7 @@ func BenchmarkRank(b *testing.B) {
 }
 
 // BenchmarkRankJoined ranks ten joined indexes of 10,000 tools, for one caller and for eight at
-// once. Eight should take no longer in total than eight with a scan in one part each.
+// once. Eight callers should need no more time than eight callers with a scan in one part each.
 func BenchmarkRankJoined(b *testing.B) {
 	ix := Join(slices.Repeat([]*Index{indexOf(b, manyDocs(b, 10_000))}, 10)...)
 	view := fullSet(ix.Len())
@@ -144,8 +144,8 @@ func BenchmarkLongQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkBuild makes the index of 10,000 tools. Target: 30 µs a tool; the vectors
-// may take 270 bytes a tool.
+// BenchmarkBuild makes the index of 10,000 tools. Target: 30 µs per tool. The
+// vectors may need 270 bytes per tool.
 func BenchmarkBuild(b *testing.B) {
 	catalog := manyDocs(b, 10_000)
 	var size int

@@ -47,8 +47,8 @@ type posting struct {
 type builder struct {
 	table    *embedding.Table
 	words    map[string]uint32 // number of each word so far
-	met      []word            // by number
-	pieces   []uint32          // of all words met, one after the other
+	infos    []word            // by the number of the word
+	pieces   []uint32          // of all words so far, one after the other
 	terms    map[string]uint32 // number of each term
 	texts    []string          // of the terms, by number
 	postings []posting         // in the order of the documents
@@ -57,13 +57,14 @@ type builder struct {
 
 	// The fields below are for one document at a time.
 	cutter      tokenizer
-	grammar     tokenizer // for verbs: get is a stop word
-	stems, said tally     // by term and by word
+	grammar     tokenizer // keeps stop words, because some are verbs, such as get
+	stems       tally     // by term
+	vectorWords tally     // by word, for the vector
 	sum         []float64
 	vector      []int8
 }
 
-// A word has the data about a word of some document.
+// A word has the data about one word of the documents.
 type word struct {
 	term     uint32
 	from, to uint32 // of its pieces
@@ -77,22 +78,22 @@ func (b *builder) add(i uint32, d Doc) {
 			lengths[f]++
 			w := b.number(text)
 			if f != fieldWords { // the operator's words are names that do not change the meaning
-				b.said.add(w, f)
+				b.vectorWords.add(w, f)
 			}
-			b.stems.add(b.met[w].term, f)
+			b.stems.add(b.infos[w].term, f)
 		})
 	}
-	per := worth(&lengths)
+	per := fieldWeights(&lengths)
 	b.stems.each(&per, func(term uint32, x float64) {
 		b.postings = append(b.postings, posting{term, i, float32(x * (saturation + 1) / (x + saturation))})
 	})
 	b.addVerb(i, d)
 	clear(b.sum)
-	b.said.each(&per, func(w uint32, x float64) {
-		b.table.AddPieces(b.sum, b.pieces[b.met[w].from:b.met[w].to], x/(x+saturation))
+	b.vectorWords.each(&per, func(w uint32, x float64) {
+		b.table.AddPieces(b.sum, b.pieces[b.infos[w].from:b.infos[w].to], x/(x+saturation))
 	})
 	if b.table.Dim() > 0 {
-		b.addVector(embedding.Quantise(b.vector, b.sum), b.vector)
+		b.addVector(embedding.Quantize(b.vector, b.sum), b.vector)
 	}
 }
 
@@ -112,8 +113,8 @@ func (b *builder) number(text []byte) uint32 {
 	w := word{term: b.term(stem(s)), from: uint32(len(b.pieces))}
 	b.pieces = b.table.Pieces(b.pieces, s)
 	w.to = uint32(len(b.pieces))
-	n := uint32(len(b.met))
-	b.words[s], b.met = n, append(b.met, w)
+	n := uint32(len(b.infos))
+	b.words[s], b.infos = n, append(b.infos, w)
 	return n
 }
 

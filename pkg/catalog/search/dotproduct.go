@@ -6,22 +6,21 @@ import "encoding/binary"
 // processor multiplies sixteen numbers at once, the product uses that; otherwise it uses the
 // following method. Both give the same sums, which are integers.
 //
-// A product of two numbers of 64 bits, each made of two small ones, has the sum of two products of
-// the small ones in its upper half: (x + y·2³²)(b + a·2³²) = xb + (xa + yb)·2³² + …, where the
-// remaining product does not fit into 64 bits. So eight products take four multiplications. That
-// halves the time of a scan, which takes most of the time of a ranking, and the sums are the same
-// to the last bit.
+// The method packs two small numbers into one number of 64 bits. The upper half of the product of
+// two such numbers is a sum of two products: (x + y·2³²)(b + a·2³²) = xb + (xa + yb)·2³² + …. The
+// last product does not fit into 64 bits. So eight products need four multiplications. That halves
+// the time of a scan, which is most of the time of a ranking.
 type vector struct {
 	codes []int8
 	wide  []int16  // the codes up to a multiple of 16; nil: the processor cannot use them
-	pairs []uint64 // four each eight codes: the pair i, i+4 with the halves swapped
+	pairs []uint64 // four for each eight codes: code i+4 plus code i·2³²
 	sum   int      // of the codes
 }
 
 func newVector(codes []int8) vector { return vectorFor(codes, multipliesWide) }
 
-// vectorFor is newVector for a processor of either kind: wide says whether it multiplies sixteen
-// numbers at once.
+// vectorFor is newVector for both kinds of processors. wide reports whether the processor
+// multiplies sixteen numbers at once.
 func vectorFor(codes []int8, wide bool) vector {
 	v := vector{codes: codes}
 	if wide {
@@ -43,15 +42,15 @@ func vectorFor(codes []int8, wide bool) vector {
 	return v
 }
 
-// paired is products by pairs of numbers, for every processor.
-func (v *vector) paired(dots []int32, b []byte) {
+// pairProducts is products by pairs of numbers, for every processor.
+func (v *vector) pairProducts(dots []int32, b []byte) {
 	for i := range dots {
-		dots[i] = int32(v.pairedWith(b[i*len(v.codes):]))
+		dots[i] = int32(v.pairProduct(b[i*len(v.codes):]))
 	}
 }
 
-// pairedWith is the product with the document at the beginning of b, by pairs of numbers.
-func (v *vector) pairedWith(b []byte) int {
+// pairProduct returns the product with the document at the beginning of b, by pairs of numbers.
+func (v *vector) pairProduct(b []byte) int {
 	const (
 		low    = 0x000000ff_000000ff
 		signs  = 0x80808080_80808080 // makes each int8 a number 0…255, 128 greater

@@ -9,7 +9,7 @@ var multipliesWide = cpu.X86.HasAVX2
 // documents as int8, one document after the other.
 func (v *vector) products(dots []int32, b []byte) {
 	if v.wide == nil || len(dots) == 0 {
-		v.paired(dots, b)
+		v.pairProducts(dots, b)
 		return
 	}
 	dim, n := len(v.codes), len(v.wide)
@@ -26,8 +26,8 @@ func (v *vector) products(dots []int32, b []byte) {
 	}
 }
 
-// productsWide puts into dots the sums of n products of the numbers at a and at b, b + stride, and so on for as
-// many rows. n is a multiple of 16; it and rows are above 0.
+// productsWide writes one sum of n products to dots for each row. The sum of row i multiplies the
+// numbers at a with the numbers at b + i·stride. n is a multiple of 16, and n and rows are above 0.
 //
 //go:noescape
 func productsWide(a *int16, b *byte, n, stride int, dots *int32, rows int)

@@ -2,8 +2,9 @@
 
 // func productsWide(a *int16, b *byte, n, stride int, dots *int32, rows int)
 //
-// Each step widens 16 numbers of b, multiplies them with 16 of a and adds neighbours: eight sums of
-// 32 bits. A product is at most 2^14, so that they hold 2^16 steps; a vector has at most 2^8.
+// Each step widens 16 numbers of b, multiplies them with 16 numbers of a, and adds neighbors: eight
+// sums of 32 bits. A product is at most 2^14, so the sums hold 2^16 steps. A vector needs at
+// most 2^8 steps.
 TEXT ·productsWide(SB), NOSPLIT, $0-48
 	MOVQ a+0(FP), R8
 	MOVQ b+8(FP), R9

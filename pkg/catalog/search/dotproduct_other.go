@@ -7,4 +7,4 @@ const multipliesWide = false
 
 // products writes the dot product of v and each document to dots. b contains the numbers of the
 // documents as int8, one document after the other.
-func (v *vector) products(dots []int32, b []byte) { v.paired(dots, b) }
+func (v *vector) products(dots []int32, b []byte) { v.pairProducts(dots, b) }

@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// The six fields of a tool, in the order in which their parts are added up.
+// The six fields of a tool, in the order in which a ranking adds their parts.
 const (
 	fieldName = iota
 	fieldServer
@@ -39,8 +39,7 @@ func weightings() [fields]weighting {
 	}
 }
 
-// saturation is k1 of BM25: the weighted count at which a word has half of its
-// greatest effect.
+// saturation is k1 of BM25: the weighted count at which a word has half of its maximum effect.
 const saturation = 1.2
 
 // texts returns the text of each field of d.
@@ -57,7 +56,7 @@ func (d Doc) texts() [fields]string {
 }
 
 // schemaText returns the names of a schema's top-level properties, and their descriptions and enum
-// values, sorted by name: key order means nothing. Any other value has no text.
+// values. They are sorted by name, because key order means nothing. Any other schema has no text.
 func schemaText(schema json.RawMessage) (names, text string) {
 	properties, _ := rawjson.Split(rawjson.Get(schema, "properties"), rawjson.Lenient)
 	slices.SortFunc(properties, func(a, b rawjson.Member) int { return strings.Compare(a.Name, b.Name) })

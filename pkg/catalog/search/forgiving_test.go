@@ -15,8 +15,8 @@ import (
 // weight.
 const typists = 5
 
-// spoiltRun is the mean over the typists' queries.
-func spoiltRun(sets []*judgedSet, m mixing) run {
+// runWithTypos returns the mean measures over the typists' queries.
+func runWithTypos(sets []*judgedSet, m mixing) run {
 	var sum run
 	for seed := range uint64(typists) {
 		for i, s := range sets {
@@ -36,7 +36,7 @@ func spoiltRun(sets []*judgedSet, m mixing) run {
 
 // strict is the fused ranking without tolerance for errors.
 func strict() mixing {
-	m := fused()
+	m := fusedMixing()
 	m.stemsAlone, m.noKinds = true, true
 	return m
 }
@@ -51,12 +51,15 @@ func forgiving() []struct {
 	return []struct {
 		name string
 		m    mixing
-	}{{"typing errors in meaning", typos}, {"kinds of literals", kinds}, {"**both, as shipped**", fused()}}
+	}{
+		{"typing errors in meaning", typos}, {"kinds of literals", kinds},
+		{"**both, as shipped**", fusedMixing()},
+	}
 }
 
 // writeForgiving writes the effect of each step on correct and on misspelled queries.
 func writeForgiving(w *bytes.Buffer, sets []*judgedSet) {
-	clean, spoilt := runOver(sets, strict(), false), spoiltRun(sets, strict())
+	clean, spoilt := runOver(sets, strict(), false), runWithTypos(sets, strict())
 	fmt.Fprintf(w, `
 ## Errors and literals in queries
 
@@ -72,12 +75,12 @@ clean queries and for queries with one error each, by %d typists.
 | neither | %.3f | %.3f | | | |
 `, typists, clean.objective(), spoilt.objective())
 	for _, step := range forgiving() {
-		c, e := runOver(sets, step.m, false), spoiltRun(sets, step.m)
+		c, e := runOver(sets, step.m, false), runWithTypos(sets, step.m)
 		fmt.Fprintf(w, "| %s | %.3f | %.3f | %s | %s | %s |\n", step.name, c.objective(), e.objective(),
 			interval(c.minus(clean, objective)), interval(e.minus(spoilt, objective)), interval(e.minus(spoilt, r5)))
 	}
 	with := only(sets, func(q judgedQuery) bool { return literals(q.text) != nil })
-	a, b := runOver(with, strict(), false), runOver(with, fused(), false)
+	a, b := runOver(with, strict(), false), runOver(with, fusedMixing(), false)
 	n := 0
 	for _, s := range with {
 		n += len(s.queries)
@@ -86,7 +89,7 @@ clean queries and for queries with one error each, by %d typists.
 		n, a.objective(), b.objective(), interval(b.minus(a, objective)))
 }
 
-// only returns the sets with the queries that chosen accepts, without empty sets.
+// only returns the sets with only the queries that chosen accepts. It omits empty sets.
 func only(sets []*judgedSet, chosen func(judgedQuery) bool) (out []*judgedSet) {
 	for _, s := range sets {
 		some := *s
@@ -120,14 +123,15 @@ costs, over all queries of a length:
 			n := len(strings.Fields(q.text))
 			return n >= length.least && n <= length.most
 		})
-		a, b := pooled(runOver(chosen, strict(), false)), pooled(runOver(chosen, fused(), false))
-		x, y := pooled(spoiltRun(chosen, strict())), pooled(spoiltRun(chosen, fused()))
+		a := pool(runOver(chosen, strict(), false))
+		b := pool(runOver(chosen, fusedMixing(), false))
+		x, y := pool(runWithTypos(chosen, strict())), pool(runWithTypos(chosen, fusedMixing()))
 		fmt.Fprintf(w, "| %s | %d | %.3f | %s | %s |\n", length.name, len(b[0]), mean(b[0])[r5], interval(x.minus(a, r5)), interval(y.minus(b, r5)))
 	}
 }
 
-// pooled returns a run as if all queries were in one set.
-func pooled(r run) run {
+// pool returns a run as if all queries were in one set.
+func pool(r run) run {
 	var all []measures
 	for _, per := range r {
 		all = append(all, per...)
@@ -148,12 +152,12 @@ these servers 17 times under other names.
 |---|---|---|---|---|---|---|
 `)
 	for _, times := range []int{1, 17} {
-		all := crowded(t, sets[1:], times)
+		all := inOneCatalog(t, sets[1:], times)
 		var x run
 		for _, r := range []struct {
 			name string
 			m    mixing
-		}{{"before", strict()}, {"**as shipped**", fused()}} {
+		}{{"before", strict()}, {"**as shipped**", fusedMixing()}} {
 			clean, spoilt := runOver(all, r.m, false), runOver(all, r.m, true)
 			change := ""
 			if x != nil {
@@ -174,9 +178,9 @@ func (r run) mean(m int) float64 {
 	return sum / float64(len(r))
 }
 
-// crowded returns the sets in one catalog of all their tools and of this many copies of 70 real
-// servers.
-func crowded(t testing.TB, sets []*judgedSet, times int) (out []*judgedSet) {
+// inOneCatalog returns the sets in one catalog of all their tools and of this many copies of 70
+// real servers.
+func inOneCatalog(t testing.TB, sets []*judgedSet, times int) (out []*judgedSet) {
 	var live struct {
 		Tools []struct {
 			Server, Tool, Description string

@@ -111,8 +111,8 @@ func hostile() []string {
 	return out
 }
 
-// TestHostileQueries ranks senseless queries in a small catalog: each one gets an answer, and the
-// same one twice.
+// TestHostileQueries ranks senseless queries in a small catalog. Each query gets an answer, and
+// twice the same answer.
 func TestHostileQueries(t *testing.T) {
 	ix := indexOf(t, docs("read_file", "delete_file", "x"))
 	for _, query := range hostile() {

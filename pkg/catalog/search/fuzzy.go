@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// A misspelt word still finds the intended word: a search replaces a stem that no document of the
-// view has by all stems of the view at one edit from it.
+// A misspelled word finds the intended word, because a search replaces a stem without documents in
+// the view. The replacements are all stems of the view at one edit from this stem.
 const (
-	minMisspelt = 4  // letters: one edit turns most shorter words into another word
-	misspelt    = .7 // the weight that the replacements share
+	minMisspelled = 4  // letters: one edit turns most shorter words into another word
+	replacedShare = .7 // the weight that the replacements share
 )
 
-// misspellable reports whether a stem may be a misspelt word: whether it has enough letters and
-// consists of a–z only. Numbers and codes are not corrected.
+// misspellable reports whether a stem may be a misspelled word. It must have enough letters and
+// contain only a–z. Numbers and codes are not corrected.
 func misspellable(stem string) bool {
 	for i := range len(stem) {
 		if stem[i] < 'a' || stem[i] > 'z' {
 			return false
 		}
 	}
-	return len(stem) >= minMisspelt
+	return len(stem) >= minMisspelled
 }
 
-// knownNear returns the words of the table at one edit from word, in order; nil if the table knows
-// the word itself.
+// knownNear returns the words of the table at one edit from word, in order. It returns nil if the
+// table has the word itself.
 func (ix *Index) knownNear(word string) (out []queryWord) {
-	if _, known := ix.table.Word(word[0], word[1:]); known {
+	if _, exists := ix.table.Word(word[0], word[1:]); exists {
 		return nil
 	}
 	add := func(w string) {
@@ -67,7 +67,7 @@ func (ix *Index) near(stem string) []string {
 
 // near appends the terms at one edit from stem, in bytewise order.
 func (s *segment) near(stem string, out []string) []string {
-	first, last := stem[0], stem[len(stem)-1] // of at least four letters
+	first, last := stem[0], stem[len(stem)-1] // the stem has at least four letters
 	from := 0
 	for ends := s.textEnds; len(ends) >= 4; ends = ends[4:] {
 		to := int(binary.LittleEndian.Uint32(ends))
@@ -85,7 +85,7 @@ func (s *segment) near(stem string, out []string) []string {
 }
 
 // oneEdit reports whether one insertion, deletion, replacement or swap of
-// neighbours makes a into b.
+// neighbors turns a into b.
 func oneEdit[B []byte | string](a string, b B) bool {
 	if d := len(a) - len(b); d < -1 || d > 1 {
 		return false

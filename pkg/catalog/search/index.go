@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
 )
 
-// errFormat says that bytes are not an index that this program can read: truncated, damaged or of
-// another version. The next sync has to build the index again.
+// errFormat means that this program cannot read the bytes as an index, because they are truncated,
+// damaged or of another version. The next sync has to build the index again.
 var errFormat = errors.New("not a search index of this version")
 
 const (
@@ -24,15 +24,16 @@ const (
 	postingSize = 8
 )
 
-// An Index is an opened index, or several joined. It is immutable and safe for concurrent use.
+// An Index is one opened index, or several joined indexes. It is immutable and safe for concurrent
+// use.
 type Index struct {
-	segments []*segment // one after the other; none: no documents
+	segments []*segment // in the order of their documents; none: no documents
 	docs     int
 	table    embedding.Table
-	dim      int // numbers a vector; 0: ranked by words alone
+	dim      int // numbers per vector; 0: rank only by words
 }
 
-// A segment is the bytes of one index, as they were stored.
+// A segment holds the stored bytes of one index.
 type segment struct {
 	first       int // number of its first document
 	docs, terms int
@@ -40,30 +41,30 @@ type segment struct {
 	listEnds    []byte // u32 × terms
 	texts       []byte
 	lists       []byte // (u32 doc, f32 weight) × postings
-	dim         int    // numbers a vector that this program can use; 0: none
+	dim         int    // numbers per vector; 0: no vectors that this program can use
 	norms       []byte // f32 × docs
 	vectors     []byte // int8 × dim × docs
 	verbs       []verb // of each document; nil: no class is known
 }
 
-// Open reads an index in place: b must not change afterwards. It checks the sizes and the order of
-// the terms' offsets, and reads which verb each document has. It fails if this program cannot read
+// Open reads an index in place, so b must not change afterwards. It checks the sizes and the order
+// of the terms' offsets, and reads the verb of each document. It fails if this program cannot read
 // the bytes as an index.
 //
-// An index without vectors, or with vectors of another token table, opens and is ranked by words
-// alone.
+// Open accepts an index without vectors, or with vectors of another token table. Such an index
+// ranks only by words.
 //
 // The bytes, little endian:
 //
 //	 0  8 bytes   "PCINDEX\n"
 //	 8  u32 × 6   version 1, documents, terms, length of the term texts, postings,
-//	              numbers a vector (0: no vectors)
+//	              numbers per vector (0: no vectors)
 //	32  64 bytes  SHA-256 of the token table in hex, zeros without vectors
 //	96  u32       end of each term's text
 //	    u32       end of each term's postings, counted in postings
 //	    bytes     terms in bytewise order, joined, zeros up to a multiple of 4
-//	    postings  u32 document, f32 weight; a term's are in document order.
-//	              The term of a zero and a digit has the documents of a class of verbs
+//	    postings  u32 document, f32 weight; postings of a term are in document order.
+//	              A term of a zero byte and a digit has the documents of a class of verbs
 //	    f32       length of each document's vector
 //	    int8      vectors
 func Open(b []byte) (*Index, error) {
@@ -111,8 +112,8 @@ func Open(b []byte) (*Index, error) {
 	return &Index{segments: []*segment{s}, docs: s.docs, table: table, dim: s.dim}, nil
 }
 
-// ascending reports whether the ends of the parts never decrease, and the last is the end of the
-// whole.
+// ascending reports whether the ends of the parts never decrease, and the last end is the end of
+// the whole.
 func ascending(ends []byte, whole int64) bool {
 	last := uint32(0)
 	for i := 0; i < len(ends); i += 4 {
@@ -132,7 +133,7 @@ func padding(n int) int { return -n & 3 }
 func (ix *Index) Len() int { return ix.docs }
 
 // Vectors reports whether the index has vectors that this program can use. If not,
-// [Index.Rank] ranks by words alone until the index is built again.
+// [Index.Rank] ranks only by words until the next build of the index.
 func (ix *Index) Vectors() bool { return ix.dim > 0 }
 
 // term returns the text of term i.
@@ -160,8 +161,8 @@ func (s *segment) find(text string) (i int, ok bool) {
 	return sort.Find(s.terms, func(i int) int { return bytes.Compare([]byte(text), s.term(i)) })
 }
 
-// firstPosting reads the first posting of a list. In damaged bytes its document may be any, and its weight
-// anything, which counts as 0.
+// firstPosting reads the first posting of a list. In damaged bytes, the document may be out of
+// range, and an invalid weight counts as 0.
 func firstPosting(list []byte) (doc int, weight float64) {
 	weight = float64(math.Float32frombits(binary.LittleEndian.Uint32(list[4:8])))
 	if !(weight >= 0 && weight <= saturation+1) {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// The shares of its score that a tool loses by its verb. The values were chosen over public query
+// A tool loses a share of its score because of its verb. The values were chosen with public query
 // sets: docs/search-quality.md.
 const (
-	clashCost    = .2 // of a verb that differs from a short query's
-	negationCost = .5 // of a verb that the query rules out
-	fewWords     = 12 // of a short query: the first verb of a longer text says less
+	clashCost    = .2 // if its verb differs from the verb of a short query
+	negationCost = .5 // if the query rules out its verb
+	fewWords     = 12 // maximum length of a short query; the first verb of a longer text says less
 )
 
-// An intent is what a query asks for, and what it rules out.
+// An intent holds the class of actions that a query asks for, and the classes that it rules out.
 type intent struct {
 	asks    verb        // class of the first verb that is not negated
 	words   int         // of the query
@@ -24,12 +24,12 @@ type intent struct {
 // A clause is a part of a text that rules out a verb.
 type clause struct {
 	from, to int
-	object   int  // where its verb ends
-	verb     verb // its first one
+	object   int  // end of its first verb
+	verb     verb // class of its first verb
 }
 
-// withoutConflicts returns the intent without a verb that it both asks for and rules out: "remove a
-// fact without deleting the node" asks for a tool that deletes.
+// withoutConflicts returns the intent without the negation of the verb that it asks for. For
+// example, "remove a fact without deleting the node" asks for a tool that deletes.
 func (in intent) withoutConflicts() intent {
 	if in.negated[in.asks] {
 		in.negated[in.asks] = false
@@ -38,7 +38,7 @@ func (in intent) withoutConflicts() intent {
 	return in
 }
 
-// factors returns the share of its score that a tool of each class keeps.
+// factors returns, for each class of verbs, the share of its score that a tool of the class keeps.
 func (in *intent) factors(m mixing) (f [verbs]float64) {
 	for v := range verbs {
 		f[v] = 1
@@ -52,7 +52,8 @@ func (in *intent) factors(m mixing) (f [verbs]float64) {
 	return f
 }
 
-// clash reports whether a query for a does not mean b. Creating and changing are often one tool.
+// clash reports whether a query for verb a does not ask for verb b. One tool often creates and
+// changes.
 func clash(a, b verb) bool {
 	if a == changes {
 		a = creates
@@ -63,7 +64,7 @@ func clash(a, b verb) bool {
 	return a != b && a != noVerb && b != noVerb
 }
 
-// withoutNegated returns a text without its negated clauses.
+// withoutNegated returns a text without the negated clauses of the intent.
 func (in *intent) withoutNegated(text string) string {
 	if len(in.clauses) == 0 {
 		return text

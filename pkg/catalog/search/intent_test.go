@@ -9,7 +9,7 @@ import (
 // TestIntent analyzes queries: the requested verb, the negated verbs, and the remaining text.
 func TestIntent(t *testing.T) {
 	for _, c := range []struct {
-		query, kept string // "": all of it
+		query, kept string // kept "": the whole query
 		asks        verb
 		negated     []verb
 	}{

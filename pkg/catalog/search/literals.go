@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A query contains values of arguments: a path, an address, a date. Their words mean nothing, but
-// their kind shows which tool the query needs.
+// A query may contain values of arguments, for example a path, an address or a date. The words of
+// such a literal mean nothing, but its kind shows which tool the query needs.
 
-// A kind is one of literals, with the word that it adds to a query.
+// A kind is a kind of literals, with the word that it adds to a query.
 type kind struct {
 	word string
 	is   func(string) bool
 }
 
-// kinds are tried in their order.
+// kinds are in the order in which literals tries them.
 var kinds = []kind{
 	{"url", regexp.MustCompile(`^(?i:[a-z][a-z0-9+.-]*://|www\.)\S`).MatchString},
 	{"email", regexp.MustCompile(`^[\w.+-]+@[\w-]+(\.[\w-]+)+$`).MatchString},
@@ -37,13 +37,14 @@ const extensions = `(?i:txt|md|csv|tsv|json|jsonl|xml|ya?ml|toml|ini|cfg|log|pdf
 // hexadecimal reports whether a text may be a hash, of 7 to 64 digits.
 var hexadecimal = regexp.MustCompile(`^[0-9a-f]{7,64}$`).MatchString
 
-// around is what may stand around a literal.
+// around contains the characters that may surround a literal.
 const around = "\"'`()[]{}<>,;:!?“”‘’"
 
-// maxLiteral is the longest text that can be a literal: a longer text is data.
+// maxLiteral is the maximum length of a literal, because a longer text is data.
 const maxLiteral = 2048
 
-// literals returns the words of the kinds of literals in a text, each once, in the order of the kinds.
+// literals returns the words of the kinds of literals in a text, each word once and in the order of
+// kinds.
 func literals(text string) (out []string) {
 	found := make([]bool, len(kinds))
 	for field := range strings.FieldsSeq(text) {

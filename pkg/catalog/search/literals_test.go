@@ -27,9 +27,9 @@ func TestLiterals(t *testing.T) {
 		"the url https://a.example again https://b.example":  "url",
 
 		"read and/or write":                     "",
-		"version 1.2.3 of node.js":              "file", // its name is the name of a file
+		"version 1.2.3 of node.js":              "file", // node.js is also the name of a file
 		"a ratio of 3/4 at 10:30":               "",
-		"defaced facades":                       "", // letters alone are words
+		"defaced facades":                       "", // a hash needs a digit
 		"1234567 tickets for $3.50":             "",
 		"e.g. this. i.e. that...":               "",
 		"@kim #123 C++ 100%":                    "",

@@ -5,12 +5,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Join returns an index over the documents of all parts, one part after the other, numbered on. It
-// answers to the last bit as one index over these documents would; the parts stay usable, and no bytes
-// are copied.
+// Join returns an index over the documents of all parts. The numbers of a part's documents follow
+// the numbers of the previous part. Results equal the results of one index over all documents, to
+// the last bit. The parts stay usable, and Join copies no bytes.
 //
-// If a part has documents and no vectors that this program can use, the whole is ranked by words
-// alone, as one index over all documents would be.
+// If a part has documents but no vectors that this program can use, the joined index ranks only by
+// words, as one index over all documents would.
 func Join(parts ...*Index) *Index {
 	out := &Index{table: embedding.Default()}
 	out.dim = out.table.Dim()
@@ -35,7 +35,7 @@ type term struct {
 	in   []place // by segment; empty: no document has it
 }
 
-// A place says which number a term has in a segment.
+// A place is the number of a term in a segment.
 type place struct {
 	segment *segment
 	number  int

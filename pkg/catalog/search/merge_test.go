@@ -28,7 +28,7 @@ func partition(t testing.TB, r *rand.Rand, catalog []Doc) *Index {
 	return Join(parts...)
 }
 
-// randomView returns a random part of n documents: mostly some of them, sometimes all or none.
+// randomView returns a random set of n documents: usually some of them, sometimes all or none.
 func randomView(r *rand.Rand, n int) tool.Set {
 	s := tool.NewSet(n)
 	of := r.IntN(5)
@@ -82,7 +82,7 @@ func same(t *testing.T, one, joined *Index, query string, a, b tool.Set, o Optio
 }
 
 // TestJoinReal joins parts of the public query sets' tools and ranks their queries, including
-// misspelled ones.
+// misspelled queries.
 func TestJoinReal(t *testing.T) {
 	r, typist := rand.New(rand.NewPCG(23, 24)), newTypist()
 	catalog := realDocs(t)
@@ -102,7 +102,7 @@ func TestJoinReal(t *testing.T) {
 	}
 }
 
-// TestJoinWithoutVectors checks the effect of one part without vectors on the whole.
+// TestJoinWithoutVectors checks the effect of one part without vectors on the joined index.
 func TestJoinWithoutVectors(t *testing.T) {
 	catalog := []Doc{{Name: "delete_file"}, {Name: "send_email"}, {Name: "delete_page"}}
 	bare := func(docs []Doc) *Index {

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// TestMisspeltWeight computes the weight of a misspelled word by hand.
-func TestMisspeltWeight(t *testing.T) {
+// TestMisspelledWeight computes the weight of a misspelled word by hand.
+func TestMisspelledWeight(t *testing.T) {
 	for _, c := range []struct {
 		name, query string
 		want        map[string]float64 // by term of the view
@@ -24,7 +24,7 @@ func TestMisspeltWeight(t *testing.T) {
 	} {
 		ix := indexOf(t, docs("invoice", "tables", "cables"))
 		got := map[string]float64{}
-		for _, w := range resolved(ix, c.query, fullSet(3)) {
+		for _, w := range termsIn(ix, c.query, fullSet(3)) {
 			got[w.text] = w.weight
 		}
 		for term, want := range c.want {
@@ -38,18 +38,18 @@ func TestMisspeltWeight(t *testing.T) {
 	}
 }
 
-// resolved returns the query's terms in a view.
-func resolved(ix *Index, query string, view tool.Set) []queryTerm {
+// termsIn returns the query's terms in a view.
+func termsIn(ix *Index, query string, view tool.Set) []queryTerm {
 	q := ix.Query(query)
 	known := ix.knownTerms(q, view)
 	return ix.resolve(known, view, ix.correct(q, known, view), false)
 }
 
-// TestMinCosine checks the least cosine at which a document matches by meaning alone.
+// TestMinCosine checks the minimum cosine at which a document matches only by meaning.
 func TestMinCosine(t *testing.T) {
 	cosines := []float64{-.5, 0, .2, .26, .3, .34, .9}
 	const query = "restart the kubernetes deployment"
-	ix := aimed(t, query, cosines)
+	ix := indexOfCosines(t, query, cosines)
 	r := ix.Rank(ix.Query(query), fullSet(len(cosines)), 10, Options{})
 	if r.Total != 3 || len(r.Hits) != 3 {
 		t.Fatalf("%d matches, want the cosines .9, .34 and .3: %+v", r.Total, r.Hits)
@@ -65,9 +65,9 @@ func TestMinCosine(t *testing.T) {
 	}
 }
 
-// aimed returns an index of documents without words. Their vectors have the given cosines with the
-// query's vector.
-func aimed(t *testing.T, query string, cosines []float64) *Index {
+// indexOfCosines returns an index of documents without words. Their vectors have the given cosines
+// with the query's vector.
+func indexOfCosines(t *testing.T, query string, cosines []float64) *Index {
 	t.Helper()
 	toward := vectorOf(query)
 	unit(toward)
@@ -107,7 +107,7 @@ func indexOfVectors(t testing.TB, n int, number func(doc, i int) float64) *Index
 		for i := range sum {
 			sum[i] = number(doc, i)
 		}
-		b.addVector(embedding.Quantise(codes, sum), codes)
+		b.addVector(embedding.Quantize(codes, sum), codes)
 	}
 	ix, err := Open(b.encode(n, embedding.SHA256))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A word that no callable tool has gets no weight if only the callable tools are ranked: each of
-// them then seems as good as the right tool.
+// If a search ranks only the callable tools, a word without a callable tool has no weight. Then
+// each callable tool seems as good as the right tool.
 func TestOutranking(t *testing.T) {
 	ix := indexOf(t, []Doc{
 		{Name: "git_commit", Description: "Commit what is staged in git."},
@@ -93,17 +93,17 @@ func (s *judgedSet) lock(l locking, round int) (callable, locked tool.Set) {
 	return callable, locked
 }
 
-// hinted counts queries by what they need: for how many queries a search hints at locked tools.
-type hinted struct{ queries, zero, apart, best int }
+// hintCounts counts the queries for which a search hints at locked tools.
+type hintCounts struct{ queries, zero, apart, best int }
 
-// hints locks other tools in each round. A query is in needed if all its labelled tools are locked,
-// and in needless if none is.
-func (s *judgedSet) hints(l locking) (needed, needless hinted) {
+// hints locks other tools in each round. A query is in needed if all its labeled tools are locked,
+// and in needless if none of them is locked.
+func (s *judgedSet) hints(l locking) (needed, needless hintCounts) {
 	for round := range l.rounds {
 		callable, locked := s.lock(l, round)
 		for _, q := range s.queries {
 			of := &needless
-			if wanted := q.wanted(s.ix.docs); wanted.Meets(locked) {
+			if wanted := q.rightTools(s.ix.docs); wanted.Meets(locked) {
 				if of = &needed; wanted.Meets(callable) {
 					continue
 				}
@@ -125,8 +125,8 @@ func (s *judgedSet) hints(l locking) (needed, needless hinted) {
 	return needed, needless
 }
 
-// wanted returns the tools that are labelled for a query.
-func (q judgedQuery) wanted(docs int) tool.Set {
+// rightTools returns the tools that are labeled for a query.
+func (q judgedQuery) rightTools(docs int) tool.Set {
 	s := tool.NewSet(docs)
 	for doc := range q.gains {
 		s.Add(doc)
@@ -137,8 +137,8 @@ func (q judgedQuery) wanted(docs int) tool.Set {
 func share(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 
 // plus adds two counts.
-func (h hinted) plus(o hinted) hinted {
-	return hinted{h.queries + o.queries, h.zero + o.zero, h.apart + o.apart, h.best + o.best}
+func (h hintCounts) plus(o hintCounts) hintCounts {
+	return hintCounts{h.queries + o.queries, h.zero + o.zero, h.apart + o.apart, h.best + o.best}
 }
 
 // writeHints writes how often the notice of locked tools appears, and fails if it appears less than
@@ -162,8 +162,8 @@ with servers, are .85 told and .09 false for servers, .88 and .04 for writes.
 `)
 	real := realNames(t)
 	for _, l := range lockings() {
-		var a, b hinted
-		row := func(name string, a, b hinted) {
+		var a, b hintCounts
+		row := func(name string, a, b hintCounts) {
 			fmt.Fprintf(w, "| %s | %s | %.3f | %.3f | **%.3f** | %.3f | %.3f | **%.3f** |\n", l.name, name,
 				share(a.zero, a.queries), share(a.apart, a.queries), share(a.best, a.queries),
 				share(b.zero, b.queries), share(b.apart, b.queries), share(b.best, b.queries))

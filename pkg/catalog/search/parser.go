@@ -27,37 +27,37 @@ type parser struct {
 	text string
 	in   intent
 
-	from, to int // the word that was read last
-	end      int // of the word before it
+	from, to int // of the current word
+	end      int // of the previous word
 	lower    [maxVerb]byte
-	length   int    // of the word in lower, without apostrophes and what is over maxVerb
-	gap      byte   // the separator before it: ' ', ',' or, for any other end of a clause, '.'
-	prev     remark // about the word before it
+	length   int    // of the word in lower: without apostrophes, at most maxVerb
+	gap      byte   // the separator before the word: ' ', ',', or '.' for any other end of a clause
+	prev     remark // about the previous word
 
-	waits   int  // words in which the verb of a negation can come; 0: there is no negation
+	waits   int  // number of words that may contain the verb of a negation; 0: no negation
 	start   int  // where the negation begins
-	gerunds bool // its verb ends in ing
-	passive bool // be has come
+	gerunds bool // the verb of the negation ends in ing
+	passive bool // the negation contains be
 
-	inside bool // a negated clause
-	verb   verb // its first one
-	object int  // where that ends
+	inside bool // the current word is in a negated clause
+	verb   verb // first verb of the clause
+	object int  // end of this verb
 	joint  byte // before a further verb of the clause: '&' for and, '|' for or, ',' or 0
-	cut    int  // where the clause ends if no verb follows the joint
+	cut    int  // end of the clause if no verb follows the joint
 }
 
-// A remark is what matters of a word for the next one.
+// A remark is a fact about a word that matters for the next word.
 type remark byte
 
 const (
 	plain   remark = iota
-	got            // get is the verb of the query: get rid
-	instead        // of
-	rather         // than
-	unable         // did not, cannot, is not: a complaint rules nothing out
+	got            // the verb of the query is get, as in "get rid"
+	instead        // "of" may follow
+	rather         // "than" may follow
+	unable         // as in "did not" or "cannot": a complaint rules nothing out
 )
 
-// next reads a word, and the separator before it.
+// next reads a word and the separator before it. It returns false at the end of the text.
 func (p *parser) next() bool {
 	p.end, p.gap, p.length = p.to, ' ', 0
 	i := p.to
@@ -90,7 +90,8 @@ func (p *parser) next() bool {
 	return p.from < i
 }
 
-// symbol returns the byte at i in lower case, and its size. The punctuation of Unicode counts as ASCII.
+// symbol returns the byte at i in lower case, and its size. Unicode punctuation counts as ASCII
+// punctuation.
 func symbol(text string, i int) (size int, c byte) {
 	switch c := text[i]; {
 	case 'A' <= c && c <= 'Z':
@@ -105,14 +106,14 @@ func symbol(text string, i int) (size int, c byte) {
 
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c >= 0x80 }
 
-// step reads one word.
+// step updates the intent with the current word.
 func (p *parser) step(w string) {
 	prev := p.prev
 	p.prev = plain
 	if p.inside && p.stays(w) {
 		return
 	}
-	if p.waits > 0 && p.awaited(w) {
+	if p.waits > 0 && p.extendsNegation(w) {
 		return
 	}
 	if p.negates(w, prev) {
@@ -147,8 +148,8 @@ func (p *parser) negates(w string, prev remark) bool {
 	return false
 }
 
-// awaited reports whether a word is part of a negation whose verb has not come before.
-func (p *parser) awaited(w string) bool {
+// extendsNegation reports whether a word is part of a negation whose verb has not come before.
+func (p *parser) extendsNegation(w string) bool {
 	p.waits--
 	v := noVerb
 	if p.gap == ' ' {
@@ -168,7 +169,7 @@ func (p *parser) awaited(w string) bool {
 	return v != noVerb
 }
 
-// form returns the class of a verb in a form that it has after any negation.
+// form returns the class of a verb in a form that is possible after every negation.
 func (p *parser) form(w string) verb {
 	v := gerund(w)
 	if v == noVerb && p.passive {
@@ -183,13 +184,13 @@ func isFiller(w string) bool {
 	case "to", "be", "being", "get", "getting", "let", "letting", "need", "want", "have", "having", "even", "ever",
 		"also", "first", "please", "any", "anything", "it", "them", "the":
 		return true
-	case "only", "merely", "simply": // not only
+	case "only", "merely", "simply": // as in "not only"
 		return false
 	}
 	return strings.HasSuffix(w, "ly") && verbOf(w) == noVerb
 }
 
-// stays reports whether a word is part of the clause.
+// stays reports whether a word is part of the current negated clause.
 func (p *parser) stays(w string) bool {
 	if p.joint == 0 {
 		p.cut = p.end
@@ -227,14 +228,15 @@ func (p *parser) stays(w string) bool {
 	return true
 }
 
-// leave ends a clause. It returns false: the next word is not part of it.
+// leave ends the clause at end. It returns false, because the current word is not part of the
+// clause.
 func (p *parser) leave(end int) bool {
 	p.in.clauses = append(p.in.clauses, clause{from: p.start, to: end, object: p.object, verb: p.verb})
 	p.inside, p.joint = false, 0
 	return false
 }
 
-// ask takes the first verb of the query.
+// ask stores the first verb of the query.
 func (p *parser) ask(w string, prev remark) {
 	if w == "rid" {
 		if prev == got {
@@ -245,7 +247,7 @@ func (p *parser) ask(w string, prev remark) {
 	if p.in.asks != noVerb {
 		return
 	}
-	p.in.asks = cmp.Or(verbOf(w), inflected(w, "ing"))
+	p.in.asks = cmp.Or(verbOf(w), inflectedVerb(w, "ing"))
 	if w == "get" || w == "getting" {
 		p.prev = got
 	}

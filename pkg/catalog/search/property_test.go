@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// randomDoc makes a tool of few words, so that tools share many of them.
+// randomDoc makes a tool of few words, so that tools share many words.
 func randomDoc(r *rand.Rand) Doc {
 	vocabulary := strings.Fields("read write file files page delete remove send mail email table tables cable query rows weather forecast " +
 		"screenshot browser invoice refund 検索 ec2 status deploy deployed restart translate list")
@@ -43,9 +43,9 @@ func randomRuling(r *rand.Rand) string {
 	return strings.Join(out, " ")
 }
 
-// among returns the documents of a view with others before, between and after them, and their
-// numbers there.
-func among(r *rand.Rand, inside []Doc) (catalog []Doc, numbers []int) {
+// surround returns the documents of a view with other documents before, between and after them, and
+// the numbers of the view's documents in this catalog.
+func surround(r *rand.Rand, inside []Doc) (catalog []Doc, numbers []int) {
 	for _, d := range inside {
 		for range r.IntN(4) {
 			catalog = append(catalog, randomDoc(r))
@@ -94,7 +94,7 @@ func TestRankOutsideView(t *testing.T) {
 			t.Fatal("Build gives other bytes for the same docs")
 		}
 		for range 3 {
-			got, outranking := rank(among(r, inside))
+			got, outranking := rank(surround(r, inside))
 			if diff := cmp.Diff(want, got); diff != "" || outranking != better {
 				t.Fatalf("query %q: among others %d tools outrank, alone %d; tools outside the view change its result (-alone +among others):\n%s",
 					query, outranking, better, diff)

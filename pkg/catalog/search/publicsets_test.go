@@ -21,7 +21,7 @@ func publicSets(t testing.TB) []*judgedSet {
 	return sets
 }
 
-// unbounded is m without a least cosine: every document with a vector matches.
+// unbounded is m without a minimum cosine, so every document with a vector matches.
 func unbounded(m mixing) mixing {
 	m.threshold = -1
 	return m

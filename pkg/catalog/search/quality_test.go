@@ -108,8 +108,8 @@ func fullSet(n int) tool.Set {
 }
 
 // measures are the measures of one query, or their means over a set. R@k is the share of a query's
-// labelled tools in the first k; MRR is 1/rank of the first one within 10. The objective decides
-// about parameters.
+// labeled tools in the first k. MRR is 1/rank of the first labeled tool within 10. The objective
+// decides about parameters.
 type measures [6]float64
 
 const (
@@ -209,7 +209,7 @@ func (y *typist) spoil(query string) string {
 	}
 	at := long[y.rand.IntN(len(long))]
 	word := fields[at]
-	for fields[at] == word { // two equal letters swapped are no error
+	for fields[at] == word { // a swap of two equal letters is no error
 		fields[at] = y.edit(word)
 	}
 	return strings.Join(fields, " ")
@@ -235,7 +235,7 @@ func (y *typist) edit(word string) string {
 }
 
 // bootstrap resamples the queries of each set with replacement, n times. It returns the value of
-// each resample: the mean over the sets of the sets' mean values. perSet has one number a query.
+// each resample: the mean over the sets of the sets' mean values. perSet has one number per query.
 // The seed is constant, so reports are reproducible.
 func bootstrap(perSet [][]float64, n int) []float64 {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -263,9 +263,12 @@ func TestQualityOwnSet(t *testing.T) {
 		spoil func(string) string
 		want  measures
 	}{
-		{"fused", fused(), nil, measures{.66, .84, .84, .77, .77}},
-		{"lexical", lexical(), nil, measures{.57, .75, .75, .68, .68}},
-		{"fused, one typo a query", fused(), newTypist().spoil, measures{.53, .75, .75, .66, .66}},
+		{"fused", fusedMixing(), nil, measures{.66, .84, .84, .77, .77}},
+		{"lexical", lexicalMixing(), nil, measures{.57, .75, .75, .68, .68}},
+		{
+			"fused, one typo a query", fusedMixing(), newTypist().spoil,
+			measures{.53, .75, .75, .66, .66},
+		},
 	} {
 		got := mean(s.measure(c.m, c.spoil))
 		t.Logf("%s: %.3f", c.name, got)

@@ -7,23 +7,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
 )
 
-// A query beyond these bounds is cut, not refused: the request of an agent is usually in the first
-// lines of its text, and an answer must not take long.
+// A query that exceeds these limits is cut. It is not refused, because the request of an agent is
+// usually in the first lines of its text. The limits exist because an answer must not take long.
 const (
 	maxQueryBytes = 16 << 10
-	maxQueryWords = 128 // different ones
+	maxQueryWords = 128 // different words
 )
 
-// A Query is the analysed text of a query. It can be ranked against any number
-// of views. The zero Query matches nothing.
+// A Query is the analyzed text of a query. [Index.Rank] can rank any number of views for it. The
+// zero Query matches nothing.
 type Query struct {
-	stems   []string // different ones, as they first came
+	stems   []string // different stems, in the order of their first use
 	weights []float64
 	vector  vector
-	norm    float32 // length of vector; 0: no word of the query has one
+	norm    float32 // length of vector; 0: no word of the query has a vector
 
 	intent intent
-	words  []queryWord // different ones, as they first came
+	words  []queryWord // different words, in the order of their first use
 }
 
 // A queryWord is a word of a query.
@@ -33,13 +33,13 @@ type queryWord struct {
 	weight     float64
 }
 
-// Query analyses the text of a query.
+// Query analyzes the text of a query.
 func (ix *Index) Query(text string) Query {
 	text = text[:min(len(text), maxQueryBytes)]
 	in := intentOf(text)
 	kept := in.withoutNegated(text)
 	q := ix.query(kept, literals(kept))
-	if len(q.words) == 0 && len(in.clauses) > 0 { // a query that only rules out still says for what
+	if len(q.words) == 0 && len(in.clauses) > 0 { // the negated clauses name the objects
 		for i := range in.clauses {
 			in.clauses[i].to = in.clauses[i].object
 		}
@@ -50,9 +50,9 @@ func (ix *Index) Query(text string) Query {
 	return q
 }
 
-// query is Query without its intent, and with the words of the kinds of literals in the text.
+// query returns a Query without its intent. kinds are the words for the literals in the text.
 func (ix *Index) query(text string, kinds []string) Query {
-	order, counts := tallied(SplitWords(text), maxQueryWords)
+	order, counts := countWords(SplitWords(text), maxQueryWords)
 	for _, kind := range kinds {
 		if !slices.Contains(order, kind) {
 			order, counts = append(order, kind), append(counts, 1)
@@ -61,7 +61,7 @@ func (ix *Index) query(text string, kinds []string) Query {
 	var room [usualDim]float64
 	sum := ix.zeros(&room)
 	q := Query{words: make([]queryWord, len(order))}
-	times := make([]int, 0, len(order)) // that each stem comes
+	times := make([]int, 0, len(order)) // number of uses of each stem
 	for i, w := range order {
 		s := stem(w)
 		at := slices.Index(q.stems, s)
@@ -77,14 +77,14 @@ func (ix *Index) query(text string, kinds []string) Query {
 	for i, n := range times {
 		q.weights[i] = emphasis(n)
 	}
-	q.vector, q.norm = quantised(sum)
+	q.vector, q.norm = queryVector(sum)
 	return q
 }
 
-// usualDim is how many numbers a vector has in the table of this program.
+// usualDim is the number of elements of a vector in the table of this program.
 const usualDim = 256
 
-// zeros returns the vector of no words, in room if it has enough.
+// zeros returns a zero vector, in the memory of room if that suffices.
 func (ix *Index) zeros(room *[usualDim]float64) []float64 {
 	if dim := ix.table.Dim(); dim <= len(room) {
 		return room[:dim]
@@ -92,15 +92,15 @@ func (ix *Index) zeros(room *[usualDim]float64) []float64 {
 	return make([]float64, ix.table.Dim())
 }
 
-// quantised returns a vector as it is compared, and its length.
-func quantised(sum []float64) (v vector, norm float32) {
+// queryVector returns the vector of a sum in its form for comparisons, and its length.
+func queryVector(sum []float64) (v vector, norm float32) {
 	codes := make([]int8, len(sum))
-	norm = embedding.Quantise(codes, sum)
+	norm = embedding.Quantize(codes, sum)
 	return newVector(codes), norm
 }
 
-// tallied returns the first most different words of all, and how often each comes.
-func tallied(all []string, most int) (order []string, counts []int) {
+// countWords returns the first most different words of all, and how often each word occurs.
+func countWords(all []string, most int) (order []string, counts []int) {
 	place := make(map[string]int, min(len(all), most))
 	for _, w := range all {
 		at, ok := place[w]
@@ -118,5 +118,5 @@ func tallied(all []string, most int) (order []string, counts []int) {
 	return order, counts
 }
 
-// emphasis is the weight of a word that a query has n times.
+// emphasis returns the weight of a word that occurs n times in a query.
 func emphasis(n int) float64 { return 1 + math.Log(float64(n)) }

@@ -7,31 +7,31 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// How the two signals are added. The values were chosen over public query sets:
+// The weights of the two signals. The values were chosen with public query sets:
 // docs/search-quality.md.
 const (
 	semanticShare = .4  // λ
-	minCosine     = .28 // a document without a word of the query matches from here on
+	minCosine     = .28 // minimum cosine for a match of a document without a word of the query
 )
 
-// mixing is how one ranking adds the signals and what it takes for a match.
+// mixing says how one ranking adds the signals and which documents match.
 type mixing struct {
 	share     float64 // of the semantic signal, 0…1
-	threshold float64 // the least cosine of a match by meaning
-	exact     bool    // misspelt words are not corrected
-	clash     float64 // share of its score that a tool of another verb than the query's loses
-	negation  float64 // and one of a verb that the query rules out
+	threshold float64 // minimum cosine of a match by meaning
+	exact     bool    // do not correct misspelled words
+	clash     float64 // share of its score that a tool loses for another verb than the query's
+	negation  float64 // the same if the query rules out its verb
 
-	// Options for measurements alone.
-	stemsAlone bool // misspelt words are corrected by the stems of the view alone, and not in the vector
-	noKinds    bool // literals add no word to the query
+	// The options below are only for measurements.
+	stemsAlone bool // correct misspelled words only by the view's stems, not in the vector
+	noKinds    bool // add no words for literals to the query
 }
 
-func fused() mixing {
+func fusedMixing() mixing {
 	return mixing{share: semanticShare, threshold: minCosine, clash: clashCost, negation: negationCost}
 }
 
-func lexical() mixing {
+func lexicalMixing() mixing {
 	return mixing{threshold: math.Inf(1), clash: clashCost, negation: negationCost}
 }
 
@@ -51,9 +51,9 @@ func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 
 // Outranking returns the documents of a that match better than every document of b.
 //
-// Both are scored as parts of one view. The results of two rankings cannot be compared:
-// a score is the share of the query's weight that a document reaches, and a word that no
-// document of a view has weighs nothing there.
+// Outranking scores both sets as parts of one view, because the scores of two rankings are not
+// comparable. A score is the share of the query's weight that a document reaches, and a word
+// without a document in a view has no weight there.
 func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
 	both := tool.NewSet(ix.docs)
 	if both.AddAll(below(a, ix.docs)); both.Len() == 0 {
@@ -63,15 +63,15 @@ func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
 	s := ix.scan(q, both, ix.mixing(o))
 	defer s.end()
 	type part struct {
-		of   []Hit
+		hits []Hit
 		best float64
 	}
 	parts := make([]part, s.parts)
 	s.each(func(n int, h Hit) {
 		if p := &parts[n]; b.Has(h.Doc) {
 			p.best = max(p.best, h.Score)
-		} else if h.Score > p.best { // what is not over its part's best so far is not over the best of all
-			p.of = append(p.of, h)
+		} else if h.Score > p.best { // other hits cannot exceed the best of all parts
+			p.hits = append(p.hits, h)
 		}
 	})
 	best := 0.0
@@ -80,7 +80,7 @@ func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
 	}
 	better := tool.NewSet(ix.docs)
 	for _, p := range parts {
-		for _, h := range p.of {
+		for _, h := range p.hits {
 			if h.Score > best {
 				better.Add(h.Doc)
 			}
@@ -91,14 +91,14 @@ func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
 
 func (ix *Index) mixing(o Options) mixing {
 	if o.Lexical || !ix.Vectors() {
-		return lexical()
+		return lexicalMixing()
 	}
-	return fused()
+	return fusedMixing()
 }
 
-// rank ranks a view, and puts what matches into matched; nil: nobody asks.
+// rank ranks a view. It adds the matching documents to matched, if matched is not nil.
 func (ix *Index) rank(q Query, view tool.Set, limit int, m mixing, matched tool.Set) Result {
-	if below(view, ix.docs).Len() == 0 { // where every word of the query would count as misspelt
+	if below(view, ix.docs).Len() == 0 { // in an empty view, every word would count as misspelled
 		return Result{}
 	}
 	s := ix.scan(q, view, m)
@@ -111,7 +111,7 @@ func (ix *Index) rank(q Query, view tool.Set, limit int, m mixing, matched tool.
 	s.each(func(n int, h Hit) {
 		parts[n].add(h)
 		if matched != nil {
-			matched.Add(h.Doc) // no two parts share a word of the set
+			matched.Add(h.Doc) // safe, because no two parts share a word of the set
 		}
 	})
 	best := &parts[0]
@@ -135,14 +135,15 @@ func below(s tool.Set, n int) tool.Set {
 	return s
 }
 
-// A queryTerm is a term of the view that the query, or its correction, asks for.
+// A queryTerm is a term of the query, or of its correction, with its numbers in the view.
 type queryTerm struct {
 	term
 	df     int
 	weight float64
 }
 
-// knownTerms returns the stems of q with what the view has of them, if anything, in the order of q.
+// knownTerms returns the stems of q, in the order of q, with their frequencies in the view. A
+// frequency may be 0.
 func (ix *Index) knownTerms(q Query, view tool.Set) []queryTerm {
 	out := make([]queryTerm, len(q.stems))
 	for i, s := range q.stems {
@@ -152,8 +153,8 @@ func (ix *Index) knownTerms(q Query, view tool.Set) []queryTerm {
 	return out
 }
 
-// resolve finds the terms of the view that q asks for, in the order of q. known are its stems, as the
-// view has them.
+// resolve returns the terms of the view for the stems of a query, in the order of the query. It
+// replaces misspelled stems, unless exact is set. known is the result of knownTerms.
 func (ix *Index) resolve(known []queryTerm, view tool.Set, c correction, exact bool) []queryTerm {
 	if !slices.ContainsFunc(known, func(w queryTerm) bool { return w.df == 0 }) {
 		return known
@@ -178,18 +179,18 @@ func (ix *Index) resolve(known []queryTerm, view tool.Set, c correction, exact b
 		}
 		near := ix.nearIn(view, w.text, c.stems[w.text])
 		for _, n := range near {
-			n.weight = misspelt / float64(len(near))
+			n.weight = replacedShare / float64(len(near))
 			add(n)
 		}
 	}
 	return out
 }
 
-// nearIn returns the terms of the view that a stem may be a misspelling of: those at one edit from it, and
-// the stems of the words that were meant.
-func (ix *Index) nearIn(view tool.Set, stem string, meant []string) (near []queryTerm) {
+// nearIn returns the terms of the view that can replace a misspelled stem: the terms at one edit
+// from stem, and the terms of corrections.
+func (ix *Index) nearIn(view tool.Set, stem string, corrections []string) (near []queryTerm) {
 	texts := ix.near(stem)
-	for _, m := range meant {
+	for _, m := range corrections {
 		if !slices.Contains(texts, m) {
 			texts = append(texts, m)
 		}

@@ -31,7 +31,7 @@ func runOver(sets []*judgedSet, m mixing, spoil bool) run {
 	return r
 }
 
-// objective returns the mean over the sets.
+// objective returns the mean of the objective over the sets.
 func (r run) objective() float64 {
 	sum := 0.0
 	for _, per := range r {
@@ -132,12 +132,12 @@ for a match.
 		name string
 		m    mixing
 	}{
-		{"lexical, misspellings not corrected", exact(lexical())},
-		{"**lexical**", lexical()},
+		{"lexical, misspellings not corrected", exact(lexicalMixing())},
+		{"**lexical**", lexicalMixing()},
 		{"vectors alone", unbounded(mixing{share: 1})},
-		{"fused", unbounded(fused())},
-		{"fused, without verbs", verbless(fused())},
-		{"**fused, as shipped**", fused()},
+		{"fused", unbounded(fusedMixing())},
+		{"fused, without verbs", verbless(fusedMixing())},
+		{"**fused, as shipped**", fusedMixing()},
 	}
 	for _, r := range rows {
 		got := runOver(sets, r.m, false)
@@ -148,7 +148,7 @@ for a match.
 		}
 		fmt.Fprintf(w, " %.3f |\n", got.objective())
 	}
-	words, both := runOver(sets, lexical(), false), runOver(sets, fused(), false)
+	words, both := runOver(sets, lexicalMixing(), false), runOver(sets, fusedMixing(), false)
 	fmt.Fprint(w, "\nFused, as shipped, minus lexical:\n\n")
 	header(w, "| mean of the sets", sets, "", "")
 	for _, v := range []struct {
@@ -178,10 +178,10 @@ the next.
 		name string
 		m    mixing
 	}{
-		{"lexical, misspellings not corrected", exact(lexical())},
-		{"lexical", lexical()},
-		{"fused, misspellings not corrected", exact(fused())},
-		{"fused, as shipped", fused()},
+		{"lexical, misspellings not corrected", exact(lexicalMixing())},
+		{"lexical", lexicalMixing()},
+		{"fused, misspellings not corrected", exact(fusedMixing())},
+		{"fused, as shipped", fusedMixing()},
 	} {
 		clean, spoilt := runOver(sets, r.m, false), runOver(sets, r.m, true)
 		fmt.Fprintf(w, "| %s | %.3f | %.3f | %s | %s |\n", r.name, clean.objective(), spoilt.objective(),
@@ -196,7 +196,7 @@ func writeShares(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
 	var runs []run
 	for i := range 11 {
 		shares = append(shares, float64(i)/10)
-		m := unbounded(fused())
+		m := unbounded(fusedMixing())
 		m.share = shares[i]
 		runs = append(runs, runOver(sets, m, false))
 	}
@@ -247,7 +247,7 @@ sets on the 45 tools.
 `)
 	header(w, "least cosine", sets, "R@10 ", " objective | false matches |")
 	for _, least := range []float64{-1, .20, .25, .28, .30, .35, .40, .45} {
-		m := fused()
+		m := fusedMixing()
 		m.threshold = least
 		r := runOver(sets, m, false)
 		name := fmt.Sprintf("%.2f", least)
@@ -271,7 +271,8 @@ func falseMatches(sets []*judgedSet, m mixing) float64 {
 	for _, s := range sets[1:] {
 		for _, q := range s.queries {
 			query := first.ix.Query(q.text)
-			n += first.ix.rank(query, first.all, 0, m, nil).Total - first.ix.rank(query, first.all, 0, lexical(), nil).Total
+			n += first.ix.rank(query, first.all, 0, m, nil).Total -
+				first.ix.rank(query, first.all, 0, lexicalMixing(), nil).Total
 			queries++
 		}
 	}

@@ -11,28 +11,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A scan holds one query against the documents of one view.
+// A scan compares one query with the documents of one view.
 type scan struct {
 	ix       *Index
-	view     tool.Set // of documents of the index alone
+	view     tool.Set // only documents of the index
 	mixing   mixing
-	vector   vector // of the query, with its misspelt words corrected
+	vector   vector // of the query, with misspelled words corrected
 	norm     float32
 	semantic bool
-	parts    int            // in which it is done
-	factors  [verbs]float64 // of the score of a tool, by its verb
+	parts    int            // number of parts that run at the same time
+	factors  [verbs]float64 // of a tool's score, by the class of its verb
 
-	// By document, what the words of the query are worth there; mass is what the endless repetition of
-	// all known words of the query would give. 0 outside the view.
+	// scores has the weight of the query's words in each document, and 0 outside the view. mass is
+	// the weight that the endless repetition of all known words of the query would give.
 	scores []float64
 	mass   float64
 }
 
-// scans are used again: the scores of a large catalog are a megabyte a ranking.
+// scans reuses memory, because the scores of a large catalog need a megabyte for each ranking.
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
-// scan computes the weights of a query's words in a view, and their documents. The caller must call
-// end.
+// scan computes the weights of a query's words in a view, and adds them to the scores of the
+// documents. The caller must call end.
 func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
 	view = below(view, ix.docs)
 	known, c := ix.knownTerms(q, view), correction{vector: q.vector, norm: q.norm}
@@ -45,12 +45,12 @@ func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
 		semantic: m.share > 0 && c.norm > 0 && len(c.vector.codes) == ix.dim,
 		parts:    1,
 		factors:  q.intent.factors(m),
-		scores:   emptied(s.scores, len(view)*64),
+		scores:   makeZeros(s.scores, len(view)*64),
 	}
 	s.addWords(ix.resolve(known, view, c, m.exact))
 	now := int(scanning.Add(1))
 	if n := len(view) * 64 / partSize; n > 1 {
-		s.parts = max(1, min(n, runtime.GOMAXPROCS(0)/now, mostAt))
+		s.parts = max(1, min(n, runtime.GOMAXPROCS(0)/now, maxParts))
 	}
 	return s
 }
@@ -62,8 +62,8 @@ func (s *scan) end() {
 	scans.Put(s)
 }
 
-// emptied returns n zeros, in the memory of s if it has room for them.
-func emptied(s []float64, n int) []float64 {
+// makeZeros returns n zeros, in the memory of s if that suffices.
+func makeZeros(s []float64, n int) []float64 {
 	if cap(s) < n {
 		return make([]float64, n)
 	}
@@ -72,7 +72,7 @@ func emptied(s []float64, n int) []float64 {
 	return s
 }
 
-// addWords adds what each term is worth in each document of the view, by BM25F.
+// addWords adds the BM25F weight of each term to the score of each document of the view.
 func (s *scan) addWords(terms []queryTerm) {
 	n := float64(s.view.Len())
 	for _, t := range terms {
@@ -94,15 +94,16 @@ func (s *scan) addWords(terms []queryTerm) {
 // scanning counts the scans that have begun and not ended.
 var scanning atomic.Int32
 
-// A large view is scanned in parts, side by side. A small one is not worth the second processor, which
-// other requests can use; among several at once each has its own.
+// A scan handles a large view in parts that run at the same time. It handles a small view on one
+// processor, so that other requests can use the others. Scans at the same time share the
+// processors.
 const (
 	partSize = 16 << 10 // documents
-	mostAt   = 4        // parts at once
+	maxParts = 4        // at the same time
 )
 
-// each calls f with every document of the view that matches, and the number of its part. Documents
-// of one part come in the order of their numbers; parts run at the same time.
+// each calls f with every matching document of the view, and with the number of its part. Documents
+// of one part come in the order of their numbers. The parts run at the same time.
 func (s *scan) each(f func(part int, h Hit)) {
 	var all sync.WaitGroup
 	for n := 1; n < s.parts; n++ {
@@ -112,7 +113,7 @@ func (s *scan) each(f func(part int, h Hit)) {
 	all.Wait()
 }
 
-// part is each for one part, which ends where a word of the set does. It scans consecutive
+// part is each for one part. A part ends at the end of a word of the set. part scans consecutive
 // documents together.
 func (s *scan) part(part int, f func(int, Hit)) {
 	from, to := part*len(s.view)/s.parts, (part+1)*len(s.view)/s.parts
@@ -135,16 +136,16 @@ func (s *scan) part(part int, f func(int, Hit)) {
 	}
 }
 
-// run calls f with those that match of the documents from first on. in is where they are, and dots are the
-// products of their vectors and the query's, if vectors count.
+// run calls f with the matching documents among the len(dots) documents from first on, which are in
+// segment in. If vectors count, dots has the products of their vectors and the query's vector.
 func (s *scan) run(first int, dots []int32, in *segment, f func(Hit)) {
-	surely := s.mixing.threshold - 1e-9 // a lesser cosine is none of a match, however it is rounded
+	lowest := s.mixing.threshold - 1e-9 // no rounding makes a smaller cosine a match
 	for i, dot := range dots {
 		doc, lengths := first+i, 0.0
 		if s.semantic {
 			lengths = float64(s.norm) * in.length(doc-in.first)
 		}
-		if s.scores[doc] == 0 && lengths > 0 && float64(dot) < surely*lengths {
+		if s.scores[doc] == 0 && lengths > 0 && float64(dot) < lowest*lengths {
 			continue
 		}
 		if h, ok := s.match(doc, float64(dot), lengths, in.verb(doc-in.first)); ok {
@@ -153,10 +154,10 @@ func (s *scan) run(first int, dots []int32, in *segment, f func(Hit)) {
 	}
 }
 
-// match scores a document by its words, by the product of its vector and the query's, and by the
-// product of their lengths, 0 without a vector. does is its verb. It reports whether the document
-// matches.
-func (s *scan) match(doc int, dot, lengths float64, does verb) (Hit, bool) {
+// match scores a document and reports whether it matches. dot is the product of its vector and the
+// query's vector. lengths is the product of their lengths, or 0 without a vector. class is the
+// class of the document's verb.
+func (s *scan) match(doc int, dot, lengths float64, class verb) (Hit, bool) {
 	h, cos := Hit{Doc: doc}, 0.0
 	if lengths > 0 {
 		cos = max(-1, min(1, dot/lengths))
@@ -170,16 +171,16 @@ func (s *scan) match(doc int, dot, lengths float64, does verb) (Hit, bool) {
 	if s.semantic {
 		h.Semantic = max(0, cos) * max(0, cos)
 	}
-	// The conversions keep a processor from fusing the steps.
+	// The conversions prevent a fused step, whose bits would depend on the processor.
 	h.Score = float64((1-s.mixing.share)*h.Lexical) + float64(s.mixing.share*h.Semantic)
-	h.Score = round(h.Score * s.factors[does])
+	h.Score = round(h.Score * s.factors[class])
 	return h, true
 }
 
-// length returns the length of a document's vector; 0 if it has none.
+// length returns the length of a document's vector, or 0 if it has none.
 func (s *segment) length(doc int) float64 {
 	norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(s.norms[4*doc:])))
-	if !(norm >= 1) { // no vector; in damaged bytes, anything
+	if !(norm >= 1) { // no vector, or damaged bytes
 		return 0
 	}
 	return norm

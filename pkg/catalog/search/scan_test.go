@@ -22,8 +22,8 @@ func TestParts(t *testing.T) {
 		some := randomView(r, ix.Len())
 		found := func(n int) (out []any) {
 			runtime.GOMAXPROCS(n)
-			s := ix.scan(q, view, fused())
-			other := ix.scan(q, view, fused())
+			s := ix.scan(q, view, fusedMixing())
+			other := ix.scan(q, view, fusedMixing())
 			if s.parts != min(n, ix.Len()/partSize) || other.parts != 1 {
 				t.Fatalf("%d processors scan %d tools in %d parts, and in %d beside that", n, ix.Len(), s.parts, other.parts)
 			}

@@ -1,19 +1,17 @@
-// Package search ranks tools for a query by two signals that are added: BM25F
-// over six fields, for words that agree, and the cosine of two small vectors,
-// for words that mean the same.
+// Package search ranks tools for a query. It adds two signals: BM25F over six fields, for equal
+// words, and the cosine of two small vectors, for words with the same meaning.
 //
-// It is pure, and it ranks views. Which tools exist, which are callable and what
-// may be shown of them is not known here: the caller hands in the set of documents
-// to rank, and every number in the answer comes from the query and the documents
-// of that set. A tool outside the set can therefore not be noticed in the order or
-// the scores of the tools inside it: document frequencies are counted in the set,
-// and mean field lengths are constants.
+// The package is pure, and it ranks views. The caller passes a view, which is the set of documents
+// to rank. The package does not check which tools exist, or which tools are callable. Every number
+// in a result depends only on the query and the documents of the view: the package counts document
+// frequencies in the view, and mean field lengths are constants. So the order and the scores of
+// tools in the view reveal nothing about other tools.
 //
-// A search covers all text, even text that the answer does not show. Queries and tools go through
-// the same cut into words: a word that is cut in two ways finds nothing.
+// A search covers all text, even text that the answer does not show. The package splits queries and
+// tools into words in the same way, because a word that is split in two ways finds nothing.
 //
-// An index is made once, at sync, by [Build]; its bytes are stored, and [Open]
-// reads them in place.
+// [Build] makes an index once, at a sync. The caller stores its bytes, and [Open] reads them in
+// place.
 package search
 
 import (
@@ -27,23 +25,23 @@ type Doc struct {
 	Name        string
 	Server      string
 	Description string
-	Schema      json.RawMessage // input schema: its top-level properties are searched; nil if there is none
+	Schema      json.RawMessage // input schema, whose top-level properties are searched; nil: none
 	Words       []string        // the operator's words for the tool
 }
 
 // Options configure one ranking. The zero Options rank by both signals.
 type Options struct {
-	Lexical bool // rank by words alone: the gateway's "ranking": "lexical"
+	Lexical bool // rank only by words: the gateway's "ranking": "lexical"
 	Matched bool // also return the documents that match, beyond the limit
 }
 
-// A Hit is one document of a [Result] and how well it matches. All three
-// numbers are in 0…1, are rounded to 9 decimals, and depend on the query, the
-// document and the view's document frequencies alone. Hits of two views are not
-// compared by them: [Index.Outranking] does that.
+// A Hit is one document of a [Result] and how well it matches. Score, Lexical and Semantic are in
+// 0…1, are rounded to 9 decimals, and depend only on the query, the document and the view's
+// document frequencies. They are not comparable between views: use [Index.Outranking] to compare
+// hits of two views.
 type Hit struct {
-	Doc      int     // number of the document: its place in the docs that Build was given
-	Score    float64 // the weighted sum of the two below, or Lexical if vectors take no part; less for another verb
+	Doc      int     // number of the document: its position in the docs of [Build]
+	Score    float64 // weighted sum of both, or Lexical without vectors; less for another verb
 	Lexical  float64 // share of the query's weight that the document's words reach
 	Semantic float64 // square of the cosine of query and document, 0 for a negative one
 }
@@ -51,7 +49,7 @@ type Hit struct {
 // A Result is what [Index.Rank] found in one view.
 type Result struct {
 	Hits  []Hit // best first; equal scores by document number
-	Total int   // how many documents of the view match, beyond the limit
+	Total int   // number of matching documents of the view, even beyond the limit
 
-	Matched tool.Set // which they are; nil unless [Options] ask for it
+	Matched tool.Set // all matching documents; nil unless [Options] ask for them
 }

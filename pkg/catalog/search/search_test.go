@@ -146,8 +146,9 @@ func TestRankLimit(t *testing.T) {
 	ix := indexOf(t, docs(names...))
 	q := ix.Query("read")
 	all := ix.Rank(q, fullSet(200), 1000, Options{})
-	if len(all.Hits) != 200 || !slices.IsSortedFunc(all.Hits, before) {
-		t.Fatalf("%d hits, sorted %v; want all 200, sorted", len(all.Hits), slices.IsSortedFunc(all.Hits, before))
+	if len(all.Hits) != 200 || !slices.IsSortedFunc(all.Hits, compareHits) {
+		t.Fatalf("%d hits, sorted %v; want all 200, sorted",
+			len(all.Hits), slices.IsSortedFunc(all.Hits, compareHits))
 	}
 	for _, limit := range []int{math.MinInt, -1, 0, 1, 7, 50, 199, math.MaxInt} {
 		r := ix.Rank(q, fullSet(200), limit, Options{})
@@ -306,7 +307,7 @@ func TestMatched(t *testing.T) {
 
 // The stem of this word is more than one edit from the right stem, because the stemmer removes
 // another ending.
-func TestMisspeltMeaning(t *testing.T) {
+func TestMisspelledMeaning(t *testing.T) {
 	ix := indexOf(t, []Doc{
 		{Name: "clock", Description: "Tell the time."},
 		{Name: "sum", Description: "Calculate."},
@@ -330,8 +331,8 @@ func TestMisspeltMeaning(t *testing.T) {
 	}
 }
 
-// TestMeantIsComplete compares meant with a plain search of the whole table.
-func TestMeantIsComplete(t *testing.T) {
+// TestKnownNear compares knownNear with a plain search of the whole table.
+func TestKnownNear(t *testing.T) {
 	ix := indexOf(t, docs("read"))
 	for _, word := range []string{"taime", "calculaet", "eesage", "aread", "ead", "raed", "pway", "zzzz", "wether", "tabel"} {
 		var want []string

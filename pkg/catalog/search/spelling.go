@@ -6,21 +6,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// correction is what a query means in a view, in which some of its words may be misspelt.
+// A correction holds the replacements of a query's misspelled words in a view.
 type correction struct {
-	stems  map[string][]string // corrections, by the stem in the query; nil: nothing is misspelt
-	vector vector              // of the query, with misspelt words corrected
+	stems  map[string][]string // replacements, by the stem in the query; nil: none
+	vector vector              // of the query, with misspelled words corrected
 	norm   float32
 }
 
 // correct replaces the words of q that neither the token table nor a document of the view has,
-// since their pieces have other meanings. The corrections are the words of the table at one edit
-// whose stems the view has; they share the weight of a misspelt word.
+// because their pieces have other meanings. The replacements are words of the table at one edit
+// from the word, with stems that the view has. They share the weight of one misspelled word.
 //
-// known are the stems of q, as the view has them.
+// known is the result of knownTerms.
 func (ix *Index) correct(q Query, known []queryTerm, view tool.Set) correction {
 	c := correction{vector: q.vector, norm: q.norm}
-	var meant map[int][]queryWord
+	var corrections map[int][]queryWord
 	for i, w := range q.words {
 		if known[w.at].df > 0 || !misspellable(w.text) {
 			continue
@@ -29,10 +29,10 @@ func (ix *Index) correct(q Query, known []queryTerm, view tool.Set) correction {
 			if ix.find(m.stem).frequency(view) == 0 {
 				continue
 			}
-			if meant == nil {
-				meant = map[int][]queryWord{}
+			if corrections == nil {
+				corrections = map[int][]queryWord{}
 			}
-			meant[i] = append(meant[i], m)
+			corrections[i] = append(corrections[i], m)
 			if c.stems == nil {
 				c.stems = map[string][]string{}
 			}
@@ -47,13 +47,13 @@ func (ix *Index) correct(q Query, known []queryTerm, view tool.Set) correction {
 	var room [usualDim]float64
 	sum := ix.zeros(&room)
 	for i, w := range q.words {
-		if meant[i] == nil {
+		if corrections[i] == nil {
 			ix.table.Add(sum, w.text, w.weight)
 		}
-		for _, m := range meant[i] {
-			ix.table.Add(sum, m.text, misspelt*w.weight/float64(len(meant[i])))
+		for _, m := range corrections[i] {
+			ix.table.Add(sum, m.text, replacedShare*w.weight/float64(len(corrections[i])))
 		}
 	}
-	c.vector, c.norm = quantised(sum)
+	c.vector, c.norm = queryVector(sum)
 	return c
 }

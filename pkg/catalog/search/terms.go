@@ -4,8 +4,8 @@ import (
 	"github.com/kljensen/snowball/english"
 )
 
-// stem returns the form that a word of a query and a word of a tool are
-// compared in. Pairs of CJK characters stay as they are.
+// stem returns the form in which a search compares a word of a query and a word of a tool. Pairs of
+// CJK characters stay unchanged.
 func stem(word string) string {
 	if hasCJK(word) {
 		return word
@@ -13,14 +13,14 @@ func stem(word string) string {
 	return english.Stem(word, true)
 }
 
-// A tally counts, for each word of a document, how often each field has it. A word is its number.
-// It is used for one document after the other.
+// A tally counts how often each word of a document occurs in each field. It stores the number of a
+// word instead of the word. The builder uses one tally for all documents, one after the other.
 type tally struct {
-	order  []uint32 // words of the document, as they first came
-	counts []counts // of every word that was ever added, by its number; all zero between two documents
+	order  []uint32 // words of the document, in the order of their first use
+	counts []counts // of every word of all documents, by its number; zero between two documents
 }
 
-// counts says how often each field has a word.
+// counts has the number of a word's uses in each field.
 type counts [fields]uint32
 
 func (t *tally) add(word uint32, field int) {
@@ -34,13 +34,14 @@ func (t *tally) add(word uint32, field int) {
 	c[field]++
 }
 
-// each calls yield with every word, as they first came, and its weighted count:
-// x of BM25F, before saturation. per is what one word of each field counts. It forgets the document.
+// each calls yield with every word, in the order of first use, and with its weighted count: x of
+// BM25F, before saturation. per has the count of one word in each field. each removes the
+// document's counts.
 func (t *tally) each(per *[fields]float64, yield func(word uint32, x float64)) {
 	for _, word := range t.order {
 		x := 0.0
 		for f, n := range t.counts[word] {
-			x += float64(per[f] * float64(n)) // the conversion rounds: no processor may fuse this into one step
+			x += float64(per[f] * float64(n)) // the conversion prevents a fused step
 		}
 		t.counts[word] = counts{}
 		yield(word, x)
@@ -48,8 +49,8 @@ func (t *tally) each(per *[fields]float64, yield func(word uint32, x float64)) {
 	t.order = t.order[:0]
 }
 
-// worth returns what one word of each field counts in a document whose fields have these lengths.
-func worth(lengths *[fields]int) (per [fields]float64) {
+// fieldWeights returns the count of one word in each field of a document with these field lengths.
+func fieldWeights(lengths *[fields]int) (per [fields]float64) {
 	for f, w := range weightings() {
 		per[f] = w.weight / (1 - w.b + w.b*float64(lengths[f])/w.mean)
 	}

@@ -6,30 +6,30 @@ import (
 	"unicode/utf8"
 )
 
-// maxWordBytes is the length to which a longer word is cut. No word that a person
-// types is longer; encoded data in a description is.
+// maxWordBytes is the maximum length of a word; longer words are cut. No word that a person types
+// is longer, but encoded data in a description is.
 const maxWordBytes = 64
 
 // SplitWords returns the words of text in their order, in lower case and without
 // stop words. Identifiers are cut where their case changes: getHTTPStatus is get,
 // http, status. A word with a CJK character becomes its overlapping pairs of
-// characters, since such text has no spaces to cut at.
+// characters, because such text has no spaces between words.
 func SplitWords(text string) []string {
 	var out []string
 	new(tokenizer).each(text, func(word []byte) { out = append(out, string(word)) })
 	return out
 }
 
-// A tokenizer cuts many texts as [SplitWords] does, and makes no string of any word. The zero
+// A tokenizer splits many texts as [SplitWords] does, without a string for each word. The zero
 // tokenizer is ready to use. It is not safe for concurrent use.
 type tokenizer struct {
-	Grammar bool // stop words count as well
+	Grammar bool // keep stop words
 
-	word []byte // that is being gathered, in lower case
-	cjk  bool   // it has a CJK character
+	word []byte // the beginning of the current word, in lower case
+	cjk  bool   // word has a CJK character
 }
 
-// each calls yield with every word of text. The bytes are yield's until it returns.
+// each calls yield with every word of text. The bytes are valid until yield returns.
 func (c *tokenizer) each(text string, yield func(word []byte)) {
 	var prev rune
 	for i := 0; i < len(text); {
@@ -73,7 +73,7 @@ func boundary(prev rune, rest string) bool {
 	return false
 }
 
-// flush yields the word that was gathered, if it counts as one.
+// flush ends the current word, and yields it if it counts as a word.
 func (c *tokenizer) flush(yield func(word []byte)) {
 	w, pairwise := c.word, c.cjk
 	c.word, c.cjk = c.word[:0], false
@@ -95,7 +95,8 @@ func (c *tokenizer) flush(yield func(word []byte)) {
 	}
 }
 
-// pairs yields each two neighbouring characters of word as a word.
+// pairs yields every two neighboring characters of word as a word. It yields a single character as
+// it is.
 func pairs(word []byte, yield func(word []byte)) {
 	_, first := utf8.DecodeRune(word)
 	if first == len(word) {
@@ -109,11 +110,11 @@ func pairs(word []byte, yield func(word []byte)) {
 	}
 }
 
-// hasCJK reports whether w has a Chinese, Japanese or Korean character, and so
-// is a pair of characters rather than a word that can be stemmed.
+// hasCJK reports whether w has a Chinese, Japanese or Korean character. Such a word is a pair of
+// characters and has no stem.
 func hasCJK(w string) bool { return strings.ContainsFunc(w, cjk) }
 
 func cjk(r rune) bool {
-	const firstHangul = 0x1100 // nothing below is CJK; spares most text the table search
+	const firstHangul = 0x1100 // no lower character is CJK, so most text needs no table search
 	return r >= firstHangul && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// round cuts a number to 9 decimals: two documents whose words weigh the same must
-// not be ordered by how the last bits of a sum fell.
+// round rounds a number to 9 decimals, so that the last bits of a sum do not decide the order of
+// two documents whose words have the same weight.
 func round(x float64) float64 { return math.Round(x*1e9) / 1e9 }
 
-// before orders hits: the better first, equals by document number.
-func before(a, b Hit) int {
+// compareHits orders better hits first, and equal hits by document number.
+func compareHits(a, b Hit) int {
 	switch {
 	case a.Score > b.Score:
 		return -1
@@ -21,10 +21,10 @@ func before(a, b Hit) int {
 	return cmp.Compare(a.Doc, b.Doc)
 }
 
-// usualHits is how many hits have memory at first: as many as a search keeps for 20 results.
+// usualHits is the initial capacity for hits. It suffices for a search with 20 results.
 const usualHits = 2*20 + 1
 
-// A topK keeps the best hits of all that were added, and counts them.
+// A topK keeps the best of all added hits, and counts all added hits.
 type topK struct {
 	limit int
 	total int
@@ -34,7 +34,7 @@ type topK struct {
 
 func (t *topK) add(h Hit) {
 	t.total++
-	if t.limit == 0 || t.full && before(h, t.hits[t.limit-1]) > 0 {
+	if t.limit == 0 || t.full && compareHits(h, t.hits[t.limit-1]) > 0 {
 		return
 	}
 	if t.hits == nil {
@@ -47,13 +47,13 @@ func (t *topK) add(h Hit) {
 }
 
 func (t *topK) cut() {
-	slices.SortFunc(t.hits, before)
+	slices.SortFunc(t.hits, compareHits)
 	if len(t.hits) >= t.limit {
 		t.hits, t.full = t.hits[:t.limit], true
 	}
 }
 
-// merge adds what another top has.
+// merge adds the hits of another topK.
 func (t *topK) merge(o *topK) {
 	t.total += o.total
 	t.hits, t.full = append(t.hits, o.hits...), false

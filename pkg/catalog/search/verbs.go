@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A verb is the class of what a tool does, or of what a query asks for.
+// A verb is a class of actions: of the action of a tool, or of the action that a query asks for.
 type verb uint8
 
-// The classes of verbs. They are stored in indexes: see [verb.term].
+// The classes of verbs. Indexes contain these numbers: see [verb.term].
 const (
 	noVerb verb = iota
 	reads
@@ -16,7 +16,7 @@ const (
 	changes
 	deletes
 	sends
-	verbs // how many there are
+	verbs // number of classes
 )
 
 // verbOf returns the class of a verb in its base form.
@@ -48,8 +48,8 @@ func verbOf(word string) verb {
 	return noVerb
 }
 
-// inflected returns the class of a verb with this ending.
-func inflected(word, ending string) verb {
+// inflectedVerb returns the class of a verb with this ending.
+func inflectedVerb(word, ending string) verb {
 	base, ok := strings.CutSuffix(word, ending)
 	n := len(base)
 	if !ok || n < 3 {
@@ -67,7 +67,7 @@ func inflected(word, ending string) verb {
 	return verbOf(base + "e")
 }
 
-// gerund returns the class of a verb that ends in ing, or of a noun of what it does.
+// gerund returns the class of a verb that ends in ing, or of a noun for such an action.
 func gerund(word string) verb {
 	switch word {
 	case "deletion", "deletions", "removal":
@@ -75,10 +75,10 @@ func gerund(word string) verb {
 	case "changes", "modification", "modifications":
 		return changes
 	}
-	return inflected(word, "ing")
+	return inflectedVerb(word, "ing")
 }
 
-// participle returns the class of what has been done.
+// participle returns the class of a verb in its past participle.
 func participle(word string) verb {
 	switch word {
 	case "set", "overwritten", "written":
@@ -86,14 +86,14 @@ func participle(word string) verb {
 	case "sent":
 		return sends
 	}
-	return inflected(word, "ed")
+	return inflectedVerb(word, "ed")
 }
 
-// term returns the text of the term whose postings are the documents of the class. No word has such a
-// text, and none is one edit from it.
+// term returns the text of the term whose postings are the documents of the class. No word has such
+// a text, and no word is at one edit from it.
 func (v verb) term() string { return string([]byte{0, '0' + byte(v)}) }
 
-// descriptionVerb is how many bytes of a description are searched for a verb.
+// descriptionVerb is how many bytes of a description addVerb searches for a verb.
 const descriptionVerb = 80
 
 // addVerb adds document i to its class: the class of the first verb of its name or, if the name has
@@ -108,7 +108,8 @@ func (b *builder) addVerb(i uint32, d Doc) {
 	if v == noVerb {
 		b.grammar.each(d.Description[:min(len(d.Description), descriptionVerb)], func(word []byte) {
 			if v == noVerb {
-				v = cmp.Or(verbOf(string(word)), inflected(string(word), "s"), inflected(string(word), "es"))
+				w := string(word)
+				v = cmp.Or(verbOf(w), inflectedVerb(w, "s"), inflectedVerb(w, "es"))
 			}
 		})
 	}
@@ -117,26 +118,26 @@ func (b *builder) addVerb(i uint32, d Doc) {
 	}
 }
 
-// readVerbs returns the class of each document; nil if the index has none.
-func (s *segment) readVerbs() (of []verb) {
+// readVerbs returns the class of each document's verb, or nil if the index has no classes.
+func (s *segment) readVerbs() (classes []verb) {
 	for v := noVerb + 1; v < verbs; v++ {
 		i, ok := s.find(v.term())
 		if !ok {
 			continue
 		}
-		if of == nil {
-			of = make([]verb, s.docs)
+		if classes == nil {
+			classes = make([]verb, s.docs)
 		}
 		for list := s.list(i); len(list) >= postingSize; list = list[postingSize:] {
 			if doc, _ := firstPosting(list); doc < s.docs {
-				of[doc] = v
+				classes[doc] = v
 			}
 		}
 	}
-	return of
+	return classes
 }
 
-// verb returns the class of a document.
+// verb returns the class of a document's verb.
 func (s *segment) verb(doc int) verb {
 	if s.verbs == nil {
 		return noVerb

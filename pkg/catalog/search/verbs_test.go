@@ -72,7 +72,7 @@ func TestVerbCosts(t *testing.T) {
 		{"view the record, do not erase", []float64{1, .8, .8, .5, .8, 1}},
 		{"erase the record without erasing more", []float64{.8, .8, .8, 1, .8, 1}},
 	} {
-		for _, m := range []mixing{fused(), lexical()} {
+		for _, m := range []mixing{fusedMixing(), lexicalMixing()} {
 			scores := func(m mixing) []float64 {
 				out := make([]float64, len(names))
 				for _, h := range ix.rank(ix.Query(c.query), fullSet(len(names)), len(names), m, nil).Hits {
@@ -91,7 +91,7 @@ func TestVerbCosts(t *testing.T) {
 }
 
 // TestNegatedTerms checks that the words of a negated clause have no weight. In a query without
-// other words its objects count.
+// other words, the objects of the clause have weight.
 func TestNegatedTerms(t *testing.T) {
 	ix := indexOf(t, []Doc{{Name: "list_files"}, {Name: "delete_backup"}, {Name: "list_backups"}})
 	for _, c := range []struct {
@@ -109,11 +109,11 @@ func TestNegatedTerms(t *testing.T) {
 	}
 }
 
-// TestIndexWithoutVerbs ranks with an index of an earlier program: no verb costs anything.
+// TestIndexWithoutVerbs ranks with an index of an earlier program, in which no verb has a cost.
 func TestIndexWithoutVerbs(t *testing.T) {
 	ix := indexOf(t, docs("get_record", "delete_record"))
 	q := ix.Query("remove the record")
-	want := ix.rank(q, fullSet(2), 2, verbless(fused()), nil).Hits
+	want := ix.rank(q, fullSet(2), 2, verbless(fusedMixing()), nil).Hits
 	if slices.Equal(want, ix.Rank(q, fullSet(2), 2, Options{}).Hits) {
 		t.Fatal("the verb changes nothing")
 	}
@@ -190,9 +190,9 @@ func rulings(t testing.TB, m mixing, not string) (n negations) {
 
 // TestNegationsOnRealTools checks that no excluded tool is first, and that no right tool is lost.
 func TestNegationsOnRealTools(t *testing.T) {
-	without := verbless(fused())
+	without := verbless(fusedMixing())
 	for not, least := range map[string]int{"delete": 32, "change": 8, "send": 3} {
-		before, now := rulings(t, without, not), rulings(t, fused(), not)
+		before, now := rulings(t, without, not), rulings(t, fusedMixing(), not)
 		t.Logf("%s: before %+v, now %+v", not, before, now)
 		if now.queries < least || before.first == 0 || now.first > 0 || now.wanted <= before.wanted || now.among < before.among {
 			t.Errorf("%s: before %+v, now %+v; want no tool first that is ruled out, of %d queries", not, before, now, least)
@@ -214,7 +214,7 @@ changing do not clash. The last column is the change of the set that gains least
 	for _, base := range []struct {
 		name string
 		m    mixing
-	}{{"lexical", lexical()}, {"fused", fused()}} {
+	}{{"lexical", lexicalMixing()}, {"fused", fusedMixing()}} {
 		for _, cost := range []float64{0, .1, .15, .2, .25, .3, .4} {
 			m := base.m
 			m.clash = cost
@@ -246,9 +246,9 @@ of its verb lose %.0f %% of their score.
 | must not | queries | ruled out: before | as shipped | wanted first: before | as shipped | wanted among 5: before | as shipped |
 |---|---|---|---|---|---|---|---|
 `, 100*negationCost)
-	without := verbless(fused())
+	without := verbless(fusedMixing())
 	for _, not := range []string{"delete", "change", "send"} {
-		a, b := rulings(t, without, not), rulings(t, fused(), not)
+		a, b := rulings(t, without, not), rulings(t, fusedMixing(), not)
 		fmt.Fprintf(w, "| %s | %d | %d | **%d** | %d | **%d** | %d | **%d** |\n", not, a.queries, a.first, b.first, a.wanted, b.wanted, a.among, b.among)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The operator's words alone find a tool, and do not change its meaning.
+// The operator's words find a tool without other words, and do not change its meaning.
 func TestWords(t *testing.T) {
 	plain := []Doc{
 		{Name: "get_shelf", Server: "weread", Description: "List the books of the user."},

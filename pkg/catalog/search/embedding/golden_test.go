@@ -25,7 +25,7 @@ func vectorOf(table *embedding.Table, text string) ([]int8, float32) {
 		table.Add(sum, w, 1+math.Log(float64(counts[w])))
 	}
 	codes := make([]int8, len(sum))
-	return codes, embedding.Quantise(codes, sum)
+	return codes, embedding.Quantize(codes, sum)
 }
 
 // TestGoldenVectors compares the vectors of 200 words and 50 sentences with the golden file of the
@@ -63,7 +63,7 @@ func TestGoldenVectors(t *testing.T) {
 			t.Errorf("%q: known %v, want pieces %q", v.Word, known, v.Pieces)
 		}
 		codes := make([]int8, len(sum))
-		check(v.Word, v, codes, embedding.Quantise(codes, sum))
+		check(v.Word, v, codes, embedding.Quantize(codes, sum))
 	}
 	for _, v := range golden.Sentences {
 		codes, norm := vectorOf(&table, v.Text)
@@ -126,7 +126,7 @@ func BenchmarkQueryVector(b *testing.B) {
 		for _, w := range query {
 			table.Add(sum, w, 1)
 		}
-		if embedding.Quantise(codes, sum) == 0 {
+		if embedding.Quantize(codes, sum) == 0 {
 			b.Fatal("no vector")
 		}
 	}

@@ -9,7 +9,7 @@
 // The file, little endian:
 //
 //	 0  8 bytes  "PIECEVEC"
-//	 8  u32 × 5  version 1, numbers a row, bits a number (4), pieces,
+//	 8  u32 × 5  version 1, numbers per row, bits per number (4), pieces,
 //	             length of the piece texts
 //	28  u32      offset of each piece's text, and of the end (pieces + 1)
 //	    bytes    texts in bytewise order, joined, zeros up to a multiple of 4;
@@ -30,7 +30,7 @@ import (
 //go:embed table.bin
 var builtin string
 
-// errFormat says that bytes are not a table that this program can read.
+// errFormat means that this program cannot read the bytes as a table.
 var errFormat = errors.New("not a token table of this version")
 
 const (
@@ -54,7 +54,7 @@ type Table struct {
 
 // Default returns the built-in table.
 func Default() Table {
-	t, _ := open(builtin) // a test opens it; with the zero Table, ranking would use words alone
+	t, _ := open(builtin) // a test opens it; the zero Table would rank only by words
 	return t
 }
 
@@ -100,7 +100,8 @@ func (t *Table) text(i int) string {
 	return t.texts[from:to]
 }
 
-// Word returns the word of a letter and a rest, if it is a piece as a whole. It allocates nothing.
+// Word returns the word that consists of letter and rest, if the whole word is one piece. It
+// allocates nothing.
 func (t *Table) Word(letter byte, rest string) (word string, ok bool) {
 	i, ok := sort.Find(t.count-t.firsts, func(i int) int {
 		text := t.text(t.firsts + i)
@@ -118,7 +119,7 @@ func (t *Table) Word(letter byte, rest string) (word string, ok bool) {
 	return t.text(t.firsts + i), true
 }
 
-// Words calls yield with every word that is a piece as a whole and begins with letter, in their order.
+// Words calls yield with every word that is one piece and begins with letter, in bytewise order.
 func (t *Table) Words(letter byte, yield func(word string)) {
 	from := sort.Search(t.count-t.firsts, func(i int) bool { return t.text(t.firsts+i) >= string(rune(letter)) })
 	for i := t.firsts + from; i < t.count && strings.IndexByte(t.text(i), letter) == 0; i++ {

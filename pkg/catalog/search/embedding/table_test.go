@@ -116,7 +116,7 @@ func TestZeroTable(t *testing.T) {
 	}
 }
 
-func TestQuantise(t *testing.T) {
+func TestQuantize(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		sum  []float64
@@ -130,8 +130,9 @@ func TestQuantise(t *testing.T) {
 		{"infinity has no direction", []float64{1, math.Inf(-1), 0}, []int8{0, 0, 0}, 0},
 	} {
 		codes := []int8{9, 9, 9}
-		if norm := Quantise(codes, c.sum); norm != c.norm || !slices.Equal(codes, c.want) {
-			t.Errorf("%s: Quantise(%v) = %v, length %v, want %v, length %v", c.name, c.sum, codes, norm, c.want, c.norm)
+		if norm := Quantize(codes, c.sum); norm != c.norm || !slices.Equal(codes, c.want) {
+			t.Errorf("%s: Quantize(%v) = %v, length %v, want %v, length %v",
+				c.name, c.sum, codes, norm, c.want, c.norm)
 		}
 	}
 }
@@ -181,6 +182,6 @@ func FuzzOpen(f *testing.F) {
 		if !known && slices.ContainsFunc(sum, func(x float64) bool { return x != 0 }) {
 			t.Errorf("an unknown word %q changed the sum", word)
 		}
-		Quantise(make([]int8, len(sum)), sum)
+		Quantize(make([]int8, len(sum)), sum)
 	})
 }

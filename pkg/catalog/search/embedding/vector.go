@@ -10,11 +10,11 @@ import (
 const maxPieces = 64
 
 // Add adds weight times the vector of word to sum, which has [Table.Dim] numbers, and reports
-// whether the word has a vector, that is, consists of known pieces only. It allocates nothing.
+// whether the word has a vector, which requires that all its pieces are known. It allocates
+// nothing.
 //
-// Numbers are added in a fixed order, in float64, with each product rounded
-// before it is added: every processor, and the program that makes the table,
-// gets the same bits.
+// Add adds the numbers in a fixed order, in float64, and rounds each product before it adds the
+// product. So every processor, and the program that makes the table, gets the same bits.
 func (t *Table) Add(sum []float64, word string, weight float64) bool {
 	var room [maxPieces]uint32
 	pieces := t.Pieces(room[:0], word)
@@ -47,7 +47,7 @@ func (t *Table) add(sum []float64, i int, step float64) {
 }
 
 // Pieces appends the numbers of the pieces of word: the longest known beginning, then the longest
-// known continuation, and so on. It appends none if a part of the word is unknown.
+// known continuation, and so on. It appends nothing if a part of the word is unknown.
 func (t *Table) Pieces(out []uint32, word string) []uint32 {
 	none := len(out)
 	for from := 0; from < len(word); {
@@ -99,10 +99,10 @@ func common(a, b string) int {
 	return n
 }
 
-// Quantise writes sum to codes, its largest absolute value as ±127, and returns
-// the length of codes as a vector. Both have the same number of elements.
-// The length is 0 if sum has no direction: all zeros, or not finite.
-func Quantise(codes []int8, sum []float64) float32 {
+// Quantize writes sum to codes, with its largest absolute value as ±127, and returns the length of
+// the vector codes. sum and codes have the same number of elements. The length is 0 if sum has no
+// direction, because it has only zeros or a value that is not finite.
+func Quantize(codes []int8, sum []float64) float32 {
 	largest := 0.0
 	for _, x := range sum {
 		largest = max(largest, math.Abs(x)) // NaN if any is NaN

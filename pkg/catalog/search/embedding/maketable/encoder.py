@@ -71,7 +71,7 @@ class Encoder:
         return x.reshape(b, n, SIZE)
 
     def _run(self, lists, pool, what):
-        """pool(the last layer's output) of each list of ids; kept in the cache folder, if there is one."""
+        """pool(the last layer's output) of each list of ids. The cache folder keeps the result, if there is one."""
         key = hashlib.sha256(f"{WEIGHTS_SHA256} {what} {lists}".encode()).hexdigest()[:16]
         path = self.cache and pathlib.Path(self.cache, key + ".npy")
         if path and path.exists():
@@ -90,10 +90,10 @@ class Encoder:
         return out
 
     def encode_pieces(self, ids):
-        """Each piece as a text of its own, [CLS] piece [SEP]: the output at the piece. The mean of the three places is worse."""
+        """The output at each piece, which is a text of its own: [CLS] piece [SEP]. The mean of the three places is worse."""
         return self._run([[CLS, i, SEP] for i in ids], lambda x: x[:, 1], "pieces")
 
     def encode_texts(self, texts):
-        """Sentence vectors as the model means them: mean over all tokens, unit length."""
+        """Sentence vectors as the model defines them: mean over all tokens, unit length."""
         x = self._run([t.ids for t in self.tokenizer.encode_batch(texts)], lambda x: x.mean(1), "texts")
         return x / np.linalg.norm(x, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Vectors of words and sentences, read back from a table's bytes: the Go code must get the very same."""
+"""Vectors of words and sentences, read from a table's bytes. The Go code must get the same vectors."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ class Table:
         self.dim = dim
 
     def vector(self, text_words):
-        """Sum over the words, each 1 + ln n times as they first came."""
+        """Sum over the words, in the order of first use. A word that occurs n times has the weight 1 + ln n."""
         out = np.zeros(self.dim)
         for w in dict.fromkeys(text_words):
             weight = 1 + math.log(text_words.count(w))
@@ -49,7 +49,7 @@ def quantise(x):
 
 
 def render(data):
-    """The golden file of a table: its first words by the alphabet out of sentences.txt, with some that have no vector, and all sentences."""
+    """The golden file of a table: the first words of sentences.txt by the alphabet, some words without a vector, and all sentences."""
     table = Table(data)
     sentences = (pathlib.Path(__file__).parent / "sentences.txt").read_text().splitlines()
     vocabulary = sorted({w for s in sentences for w in words(s) if w.isascii()})[: WORDS - len(UNKNOWN)] + UNKNOWN

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Distil a sentence encoder into a table with one short vector a word piece: semantic ranking without a model at run time.
+"""Distil a sentence encoder into a table with one short vector per word piece: semantic ranking without a model at run time.
 
     maketable.py --inputs DIR [--cache DIR] [--out DIR] [--dim 256] [--top 20000]
 
-DIR holds the wheels that inputs.txt names; their SHA-256 are checked against it. Writes table.bin, sum.go (its digest)
-and testdata/golden.json (vectors of words and sentences, which a Go test holds its own against) to the embedding package.
+DIR has the wheels of inputs.txt; the program checks their SHA-256. It writes three files to the embedding package:
+table.bin, sum.go (its digest) and testdata/golden.json (vectors of words and sentences, for a comparison in a Go test).
 
-A text's vector is the sum of its pieces' rows; nothing else is left of the encoder. So the rows are fitted until these
-sums come close to what the encoder says of whole sentences: (1) each piece runs alone through the encoder; (2) ridge
-regression moves the rows towards the sentence vectors of the training texts; (3) PCA, partial whitening and 4-bit
-codes make them small. The file is described in table.go.
+A text's vector is the sum of its pieces' rows, and no other part of the encoder remains. So the program fits the rows
+until these sums are close to the encoder's vectors of whole sentences: (1) each piece runs alone through the encoder;
+(2) ridge regression moves the rows towards the sentence vectors of the training texts; (3) PCA, partial whitening and
+4-bit codes make the rows small. table.go describes the file.
 
-The same inputs give the same bytes on the same kind of CPU with the same libraries; README.md says what else to expect.
+The same inputs give the same bytes on the same kind of CPU with the same libraries. README.md describes the differences
+elsewhere.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def checked_inputs(folder):
 
 
 def bags_of(texts, column, weight):
-    """Sparse matrix, a row a text: the weighted shares of its pieces, which sum to 1 (to 0 if the text has no known piece)."""
+    """Sparse matrix, one row per text: the weighted shares of its pieces. The sum is 1, or 0 for a text without a known piece."""
     counts = [collections.Counter(column[p] for w in words(t) for p in pieces(w, column)) for t in texts]
     total = [sum(n * weight[c] for c, n in count.items()) for count in counts]
     row, col, val = zip(*((r, c, n * weight[c] / total[r]) for r, count in enumerate(counts) for c, n in sorted(count.items())))
@@ -57,8 +58,8 @@ def fit(bags, base, target, ridge=0.3, tolerance=1e-9):
 
     rows = scaled base + D, where D solves the ridge regression of what the base leaves unexplained, by conjugate
     gradients with the diagonal as preconditioner (the normal matrix is pieces x pieces and sparse; all 384 columns
-    at once). The ridge keeps a piece that the texts hardly show where the encoder alone put it. It is solved to the
-    end, since a half-done solution hangs on the order in which a BLAS adds.
+    at once). The ridge keeps a piece that is rare in the texts where the encoder alone put it. The solution is exact,
+    because an approximation would depend on the order in which a BLAS adds.
     """
     b = bags @ base
     t0, b0 = target.mean(0), b.mean(0)

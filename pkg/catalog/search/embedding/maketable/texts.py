@@ -7,11 +7,11 @@ import re
 import zipfile
 import zlib
 
-STOP_GO = pathlib.Path(__file__).parents[2] / "words" / "stop.go"
+STOP_GO = pathlib.Path(__file__).parents[2] / "stopwords.go"
 
 
 def stop_words():
-    """The ranker's own list, out of its source: the table is fitted to what the ranker will feed it."""
+    """Reads the ranker's own list from its source, so that the table fits the words that the ranker uses."""
     body = re.search(r"switch w \{(.*?)return true", STOP_GO.read_text(), re.S)[1]
     return frozenset(re.findall(r'"(\w+)"', body))
 
@@ -20,14 +20,14 @@ STOP = stop_words()
 
 
 def words(text):
-    """Lower-case words without stop words; identifiers are split. As words.Split in Go, but for CJK, which has no vectors."""
+    """Lower-case words without stop words, with split identifiers, as search.SplitWords in Go. CJK has no vectors."""
     text = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text)
     text = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", text)
     return [w for w in re.findall(r"[^\W_]+", text.lower()) if w not in STOP]
 
 
 def pieces(word, known):
-    """The longest known beginning, then the longest known continuation, and so on. No pieces if a rest stays unknown."""
+    """The longest known beginning, then the longest known continuation, and so on. No pieces if a part is unknown."""
     out, i = [], 0
     while i < len(word):
         mark = "##" if i else ""
@@ -40,7 +40,7 @@ def pieces(word, known):
 
 
 def _newest(wheel, pattern):
-    """The files of a wheel that match, parsed; of those with one group 1 only the last."""
+    """Parses the files of a wheel that match the pattern. Of files with the same group 1, it uses only the last."""
     z = zipfile.ZipFile(wheel)
     last = {m[1]: path for path in sorted(z.namelist()) if (m := re.fullmatch(pattern, path))}
     for path in last.values():
@@ -48,7 +48,7 @@ def _newest(wheel, pattern):
 
 
 def _pair(name, html):
-    """An operation's name as words, and the first sentence on it without markup."""
+    """An operation's name as words, and the first sentence of its documentation without markup."""
     name = re.sub(r"[_\-./:]+", " ", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)).strip()
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)).strip()
     m = re.match(r"(.{15,}?[.!?])(\s|$)", text)
@@ -71,6 +71,6 @@ def operations(botocore, google):
 
 
 def training_texts(botocore, google):
-    """Half of the sentences alone, as a query puts it; half after the operation's name, as a tool does. A checksum decides which."""
+    """Half of the sentences alone, as in a query, and half after the operation's name, as in a tool. A checksum selects the half."""
     ops = [(name, text) for name, text in operations(botocore, google) if len(text) > 20]
     return list(dict.fromkeys(text if zlib.crc32(text.encode()) & 1 else f"{name}: {text}" for name, text in ops))
