@@ -27,16 +27,17 @@ const (
 	recordPK   = "SRV#"
 	recordSK   = "TOOL#"
 	promptSK   = "PROMPT#"
-	resourceSK = "RES#" // and the SHA-256 of the URI, which may be longer than a key
+	resourceSK = "RES#" // then the SHA-256 of the URI, because a URI may be too long
 	feedKey    = "records"
 )
 
-// encode returns the write of a record. It sets individual attributes: the attributes of a newer
-// program stay. The record's position in the index also stays when a sync writes.
+// encode returns the update that writes a record. The update sets individual attributes, so that
+// the attributes of a newer program stay. If a sync writes, the record's position in the index also
+// stays.
 //
-// The definitions are binary attributes: JSON would lose their white space, and base64 would need a
-// third more of the 400 KB limit of an item. The attributes that the index "decisions" projects are
-// separate attributes, too.
+// The definitions are binary attributes, because JSON would lose their white space, and base64
+// would need a third more of the 400 KB limit of an item. The attributes that the index "decisions"
+// projects are separate attributes, too.
 func encode(r approval.Record, writeID string) (types.Update, error) {
 	set := item{
 		"rev": number(r.Rev), "write_id": text(writeID), "updated_at": text(r.UpdatedAt.Format(timeLayout)),
@@ -75,8 +76,8 @@ func encode(r approval.Record, writeID string) (types.Update, error) {
 	return up, nil
 }
 
-// update returns a write that sets and removes attributes. DynamoDB reserves many of their names,
-// so all have aliases.
+// update returns a write that sets and removes attributes. DynamoDB reserves many
+// names, so all attributes have aliases.
 func update(set item, remove []string) types.Update {
 	names, values := map[string]string{}, item{}
 	var sets, removes []string
@@ -127,14 +128,14 @@ func decodeDecision(it item) (approval.Decision, error) {
 	rev, revErr := numberOf(it["rev"])
 	disabled, isBool := it["disabled"].(*types.AttributeValueMemberBOOL)
 	if err := errors.Join(timeErr, revErr); err != nil || !isRecord || !isBool {
-		return approval.Decision{}, broken(it, errors.Join(errors.New("it is no decision"), err))
+		return approval.Decision{}, broken(it, errors.Join(errors.New("the item is not a decision"), err))
 	}
 	d := approval.Decision{
 		ID: id, Rev: rev, State: approval.State(textOf(it["state"])), Disabled: disabled.Value,
 		ApprovedHash: tool.Hash(textOf(it["approved_hash"])), CurrentHash: tool.Hash(textOf(it["current_hash"])), DecidedAt: at,
 	}
 	if !decodeVerdicts(it["blocked"], &d) {
-		return approval.Decision{}, broken(it, errors.New("what is blocked cannot be read"))
+		return approval.Decision{}, broken(it, errors.New("the attribute blocked cannot be read"))
 	}
 	return d, nil
 }
@@ -220,7 +221,7 @@ func decodeEntry(it item) (e approval.Entry, err error) {
 // writeIDOf returns the id of the write that made the item.
 func writeIDOf(it item) (string, error) { return textOf(it["write_id"]), nil }
 
-// encodeMark returns the key of an item of the index as one text, or "" if there is none.
+// encodeMark returns the key of an item of the index as one text, or "" for no key.
 func encodeMark(key item) string {
 	if len(key) == 0 {
 		return ""
@@ -281,12 +282,12 @@ func timeOf(it item, name string) (time.Time, error) {
 func numberOf(v types.AttributeValue) (int64, error) {
 	n, ok := v.(*types.AttributeValueMemberN)
 	if !ok {
-		return 0, errors.New("it is no number")
+		return 0, errors.New("the attribute is not a number")
 	}
 	return strconv.ParseInt(n.Value, 10, 64)
 }
 
-// bytesOf returns the bytes of v, or nil if it has none.
+// bytesOf returns the bytes of v, or nil if v has no bytes.
 func bytesOf(v types.AttributeValue) []byte {
 	if b, ok := v.(*types.AttributeValueMemberB); ok {
 		return b.Value
@@ -294,7 +295,7 @@ func bytesOf(v types.AttributeValue) []byte {
 	return nil
 }
 
-// textOf returns the string of v, or "" if it has none.
+// textOf returns the string of v, or "" if v is no string.
 func textOf(v types.AttributeValue) string {
 	if s, ok := v.(*types.AttributeValueMemberS); ok {
 		return s.Value
