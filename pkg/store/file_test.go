@@ -76,9 +76,9 @@ func TestWriteFileIsWhole(t *testing.T) {
 		require.OK(t, err)
 		temp, err := os.ReadFile(f.Name())
 		require.OK(t, err)
-		held, err := os.ReadFile(path)
-		if err != nil || string(held) != "old" || string(temp) != "new" {
-			t.Errorf("the file has %q (%v), the temporary one %q", held, err, temp)
+		current, err := os.ReadFile(path)
+		if err != nil || string(current) != "old" || string(temp) != "new" {
+			t.Errorf("the file has %q (%v), the temporary one %q", current, err, temp)
 		}
 		if name := filepath.Base(f.Name()); !strings.HasPrefix(name, ".tmp-a.json-") {
 			t.Errorf("the temporary file is %q", name)

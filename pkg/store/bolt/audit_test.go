@@ -62,11 +62,11 @@ func TestKeepAudit(t *testing.T) {
 	want(s, "a", "t05", "t04", "t03", "t02", "t01")
 	shut(s)
 
-	s = openFor(3 * day) // on day 6: what is older than day 3 goes as the file is opened
+	s = openFor(3 * day) // on day 6, Open removes lines from before day 3
 	want(s, "a", "t05", "t04", "t03")
 	want(s, "b", "t05", "t04", "t03")
 	clock = clock.Add(day)
-	note(s, "a") // on day 7: and as a line is written, of its server
+	note(s, "a") // on day 7, a write removes old lines of its server
 	want(s, "a", "t07", "t05", "t04")
 	want(s, "b", "t05", "t04", "t03")
 	shut(s)

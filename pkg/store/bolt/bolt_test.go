@@ -23,7 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
-// holdEnv makes the test binary hold the named file instead of testing.
+// holdEnv names a file. If it is set, the test binary keeps the file open instead of testing.
 const holdEnv = "BOLT_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	_, _ = os.Stdout.WriteString("held\n")
-	_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent lets go
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent closes the pipe
 }
 
 func open(t *testing.T, path string, now func() time.Time) *bolt.Store {

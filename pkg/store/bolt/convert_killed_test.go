@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A program that was killed leaves a part of a copy, or a copy, or pages that no meta page names.
+// A killed program leaves a part of a copy, a copy, or pages that no meta page names.
 func TestConvertKilledAtEachWrite(t *testing.T) {
 	folder := t.TempDir()
 	path, entries := filepath.Join(folder, "approvals.db"), oldEntries(t)
@@ -47,7 +47,7 @@ func TestConvertKilledAtEachWrite(t *testing.T) {
 	}
 	convert("after the copy")
 	after, page := read(t, path), os.Getpagesize()
-	var changed []int // pages, the meta pages last as bbolt writes them
+	var changed []int // pages; the meta pages are last, because bbolt writes them last
 	for at := 0; at < len(after); at += page {
 		if at >= len(before) || !bytes.Equal(before[at:at+page], after[at:at+page]) {
 			changed = append(changed, at)
@@ -61,7 +61,7 @@ func TestConvertKilledAtEachWrite(t *testing.T) {
 	copy(written, before)
 	for n, at := range changed {
 		torn := bytes.Clone(written)
-		copy(torn[at:], after[at:at+page/16]) // a page of which the disk has the beginning
+		copy(torn[at:], after[at:at+page/16]) // the disk has only the beginning of the page
 		copy(written[at:], after[at:at+page])
 		for step, data := range map[string][]byte{"within": torn, "after": written} {
 			require.OK(t, os.WriteFile(path, data, 0o600))
@@ -73,9 +73,9 @@ func TestConvertKilledAtEachWrite(t *testing.T) {
 	}
 }
 
-// A process that is killed while it converts, at any moment, leaves a file that the next one opens.
+// If a process is killed at any moment of a conversion, the next process can open the file.
 func TestConvertKilled(t *testing.T) {
-	entries := manyTokens(oldEntries(t), 2000) // so that copy and transaction take some time
+	entries := manyTokens(oldEntries(t), 2000) // so that copy and transaction need time
 	folder := t.TempDir()
 	path := filepath.Join(folder, "approvals.db")
 	writeOld(t, path, entries)
@@ -88,7 +88,7 @@ func TestConvertKilled(t *testing.T) {
 	}
 	began := time.Now()
 	whole := begin()
-	require.OK(t, whole.Wait()) // it has no input, so it ends once the file is open
+	require.OK(t, whole.Wait()) // without input, it ends after it has opened the file
 	takes := time.Since(began)
 	midway := 0
 	for range 12 {
@@ -105,7 +105,7 @@ func TestConvertKilled(t *testing.T) {
 		wantDocs(t, s, entries)
 		require.OK(t, s.Close())
 		wantMarks(t, path)
-		// The copy may have pages of a transaction that did not end, which nothing names.
+		// The copy may have unused pages of a transaction that did not end.
 		left, copied := names(t, folder), dump(t, path+beforeName, everything)
 		if len(left) != 2 || !maps.Equal(copied, was) {
 			t.Errorf("left are %q, and the copy is another one", left)
@@ -115,7 +115,7 @@ func TestConvertKilled(t *testing.T) {
 	t.Logf("%d of 12 were killed between copy and commit, in %v", midway, takes)
 }
 
-// If several processes open the file at the same time, one converts it, and each reads it.
+// If several processes open the file at the same time, one process converts it, and all read it.
 func TestConvertAtOnce(t *testing.T) {
 	path, entries := filepath.Join(t.TempDir(), "approvals.db"), oldEntries(t)
 	writeOld(t, path, entries)

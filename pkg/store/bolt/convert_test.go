@@ -30,7 +30,7 @@ const beforeName = ".before-documents"
 
 func atOldNow() time.Time { return oldNow }
 
-// dump returns the keys and values of a file of which keep is true, by the names of their buckets.
+// dump returns the keys and values of a file that keep accepts, by the names of their buckets.
 func dump(t *testing.T, path string, keep func(bucket string) bool) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -59,14 +59,14 @@ func dump(t *testing.T, path string, keep func(bucket string) bool) map[string]s
 	return out
 }
 
-// isUntouched reports whether a conversion leaves the bucket as it is.
+// isUntouched reports whether a conversion does not change the bucket.
 func isUntouched(bucket string) bool {
 	return bucket != "documents" && !slices.Contains(oldBuckets, bucket)
 }
 
 func everything(string) bool { return true }
 
-// wantDocs checks that a store has the documents of the entries, and no other ones.
+// wantDocs checks that a store has the documents of the entries, and no other documents.
 func wantDocs(t *testing.T, s document.Store, entries []oldEntry) {
 	t.Helper()
 	want, parts := []document.Doc{}, map[string]bool{}
@@ -90,7 +90,7 @@ func wantDocs(t *testing.T, s document.Store, entries []oldEntry) {
 	}
 	slices.SortFunc(want, byKey)
 	slices.SortFunc(got, byKey)
-	if reflect.DeepEqual(want, got) { // which takes a hundredth of the time
+	if reflect.DeepEqual(want, got) { // much faster than cmp.Diff
 		return
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -98,8 +98,8 @@ func wantDocs(t *testing.T, s document.Store, entries []oldEntry) {
 	}
 }
 
-// wantMarks checks that the build before, which reads the file, finds everything stopped and cannot
-// see which servers had their first lists. It returns the reason that people are shown.
+// wantMarks checks the file from the view of the previous build. Everything is stopped, and the
+// build cannot read which servers had their first lists.
 func wantMarks(t *testing.T, path string) {
 	t.Helper()
 	require.OK(t, onBucket(path, "stop", func(b *bbolt.Bucket) error {
@@ -144,14 +144,14 @@ func TestConvert(t *testing.T) {
 	path, entries := filepath.Join(folder, "approvals.db"), oldEntries(t)
 	writeOld(t, path, entries)
 	before, untouched := read(t, path), dump(t, path, isUntouched)
-	v, err := bolt.View(path, &store.Options{Now: atOldNow}) // which converts a copy elsewhere
+	v, err := bolt.View(path, &store.Options{Now: atOldNow}) // converts a copy in another folder
 	require.OK(t, err)
 	wantDocs(t, v, entries)
 	require.OK(t, v.Close())
 	if left := names(t, folder); len(left) != 1 || !bytes.Equal(read(t, path), before) {
 		t.Errorf("a view changed the file, or left %q", left)
 	}
-	for n := range 3 { // the second time it is a file of this version
+	for n := range 3 { // the second time, the file has the form of this version
 		s, err := bolt.Open(path, &store.Options{Now: atOldNow})
 		require.OK(t, err)
 		wantDocs(t, s, entries)
@@ -175,8 +175,8 @@ func TestConvert(t *testing.T) {
 			t.Errorf("beside the file are %q", left)
 		}
 	}
-	// After a rollback and a new upgrade the file has the documents that the build before wrote
-	// meanwhile.
+	// After a rollback and a new upgrade, the file has the documents that the previous build wrote
+	// in the meantime.
 	require.OK(t, os.WriteFile(path, read(t, path+beforeName), 0o600))
 	require.OK(t, onBucket(path, "stop", func(b *bbolt.Bucket) error {
 		return b.Delete([]byte("stop"))
@@ -196,7 +196,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// A new file has the marks too, since the build before may open it.
+// A new file also has the marks, because the previous build may open it.
 func TestMarksOfNewFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "approvals.db")
@@ -207,7 +207,7 @@ func TestMarksOfNewFile(t *testing.T) {
 	}
 }
 
-// If one document cannot be read, nothing is changed, and the error names the document.
+// If one document cannot be read, the conversion changes nothing, and the error names the document.
 func TestConvertDamaged(t *testing.T) {
 	entries := oldEntries(t)
 	id := func(bucket string) string {
@@ -271,9 +271,9 @@ func TestConvertWhatAnOldProgramWroteSince(t *testing.T) {
 				return err
 			}
 			b := tx.Bucket([]byte("stop"))
-			held, err := stop.Decode(b.Get([]byte("stop")))
+			stops, err := stop.Decode(b.Get([]byte("stop")))
 			require.OK(t, err)
-			_, data, err := change(held).Encode()
+			_, data, err := change(stops).Encode()
 			require.OK(t, err)
 			return b.Put([]byte("stop"), data)
 		})
@@ -346,12 +346,12 @@ func wantRevoked(t *testing.T, s *bolt.Store, id string, at time.Time) document.
 	return docs[0]
 }
 
-// A backup of the build before is read, and taken back, like one of this version.
+// Inspect and RestoreBackup accept a backup of the previous build like a backup of this version.
 func TestTakeBackOfOldCopy(t *testing.T) {
 	temporary, folder := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	path, entries := filepath.Join(folder, "old.db"), oldEntries(t)
-	damaged := oldEntry{bucket: "logins", key: "bad", data: "{"} // which is not taken back
+	damaged := oldEntry{bucket: "logins", key: "bad", data: "{"} // no restore reads it
 	writeOld(t, path, append(slices.Clone(entries), damaged))
 	before := read(t, path)
 	c, err := bolt.Inspect(path)

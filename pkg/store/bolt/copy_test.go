@@ -137,7 +137,7 @@ func TestTakeBackOfWhatIsNotKnown(t *testing.T) {
 		t.Errorf("accepted: %+v, %v", accepted, err)
 	}
 	again, err := lost.RestoreBackup(t.Context(), path, bolt.RestoreOptions{})
-	if err != nil || len(again.Differ) != 1 { // whose record is newer than the copy
+	if err != nil || len(again.Differ) != 1 { // the store's record is newer than the copy
 		t.Errorf("again: %+v, %v", again, err)
 	}
 }
@@ -160,14 +160,14 @@ func TestInspectRefuses(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	held := filepath.Join(t.TempDir(), "approvals.db")
-	open(t, held, nil)
-	if _, err := bolt.Inspect(held); !errors.Is(err, bolt.ErrHeld) {
+	openFile := filepath.Join(t.TempDir(), "approvals.db")
+	open(t, openFile, nil)
+	if _, err := bolt.Inspect(openFile); !errors.Is(err, bolt.ErrHeld) {
 		t.Errorf("a file that a gateway holds: %v", err)
 	}
 }
 
-// BenchmarkCopy is of a store of 10,000 records with definitions of a kilobyte.
+// BenchmarkCopy copies a store of 10,000 records with definitions of a kilobyte.
 func BenchmarkCopy(b *testing.B) {
 	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
 	require.OK(b, err)

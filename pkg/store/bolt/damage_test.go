@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// used returns the bytes of a file as a gateway leaves it, with pages of every kind.
+// used returns the bytes of a file that a gateway has used, with pages of every kind.
 func used(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "used.db")
@@ -49,7 +49,7 @@ func used(t *testing.T) []byte {
 	return data
 }
 
-// exercise does everything that a store can do, and returns what failed.
+// exercise calls every method of a store, and returns the errors.
 func exercise(ctx context.Context, s *bolt.Store) error {
 	var errs []error
 	for i := range 3 {
@@ -125,7 +125,7 @@ func TestOpenDamagedFile(t *testing.T) {
 	}
 }
 
-// A byte that is changed anywhere never ends in a panic, here or on a goroutine of bbolt's.
+// A changed byte anywhere never causes a panic, here or on a goroutine of bbolt.
 func TestDamageAnywhere(t *testing.T) {
 	whole := used(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -135,13 +135,13 @@ func TestDamageAnywhere(t *testing.T) {
 	for n := range tries {
 		data := bytes.Clone(whole)
 		at := rng.IntN(len(data))
-		if n%2 == 0 { // heads of pages and what follows matter most
+		if n%2 == 0 { // the beginnings of pages matter most
 			at = at/os.Getpagesize()*os.Getpagesize() + rng.IntN(64)
 		}
 		for i := range 1 + rng.IntN(8) {
 			data[min(at+i, len(data)-1)] = byte(rng.Uint32())
 		}
-		path := filepath.Join(folder, fmt.Sprint(n)) // one that turned out damaged stays locked until the process ends
+		path := filepath.Join(folder, fmt.Sprint(n)) // a damaged file stays locked
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestDamageAnywhere(t *testing.T) {
 	}
 }
 
-// If the file is damaged while it is open, the gateway continues, and answers with an error.
+// If an open file is damaged, the gateway continues and answers with an error.
 func TestDamageWhileOpen(t *testing.T) {
 	whole := used(t)
 	for name, damage := range map[string]func(f *os.File, size int64) error{
@@ -221,8 +221,8 @@ func TestDamageWhileOpen(t *testing.T) {
 	}
 }
 
-// A file with branches is whole after any writes in any order. A file whose branch names a page by
-// a wrong first key is damaged, since bbolt would later read wrong pages.
+// A file with branches is undamaged after any writes in any order. A file whose branch names a page
+// by a wrong first key is damaged, because bbolt would later read wrong pages.
 func TestDamagedBranch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -258,7 +258,7 @@ func TestDamagedBranch(t *testing.T) {
 		harmed := bytes.Clone(data)
 		harmed[at+int(key)]--
 		require.OK(t, os.WriteFile(path, harmed, 0o600))
-		if s, err := bolt.Open(path, nil); err == nil { // the page is not in use any more
+		if s, err := bolt.Open(path, nil); err == nil { // the page is no longer in use
 			require.OK(t, s.Close())
 		} else if branches++; !errors.Is(err, bolt.ErrDamaged) {
 			t.Errorf("page %d: %v", at/os.Getpagesize(), err)

@@ -25,12 +25,12 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
-// doc returns a document that is to be written.
+// doc returns a document for a write.
 func doc(part, id, data string) document.Doc {
 	return document.Doc{Key: document.Key{Part: part, ID: id}, Data: []byte(data)}
 }
 
-// A program that is killed closes nothing. The next program has every document that was written.
+// A killed program does not close its file. The next program has every written document.
 func TestDocumentsOutliveTheProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	s := open(t, path, nil)
@@ -50,7 +50,7 @@ func TestDocumentsOutliveTheProgram(t *testing.T) {
 	}
 }
 
-// Expired documents leave the file when it is opened, and with a write an hour after the last time.
+// Open removes expired documents. A write also removes them, if the last removal was an hour ago.
 func TestDocumentsAreSwept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -63,7 +63,7 @@ func TestDocumentsAreSwept(t *testing.T) {
 		}
 		require.OK(t, s.PutDocs(t.Context(), d))
 	}
-	held := func(step, want string) {
+	wantIDs := func(step, want string) {
 		t.Helper()
 		require.OK(t, s.Close())
 		got := ""
@@ -80,24 +80,25 @@ func TestDocumentsAreSwept(t *testing.T) {
 	put("3", 0)
 	now = now.Add(59 * time.Minute)
 	put("4", time.Minute)
-	held("59 minutes later", "1234")
-	held("opened again", "234")
+	wantIDs("59 minutes later", "1234")
+	wantIDs("opened again", "234")
 	now = now.Add(30 * time.Minute)
 	put("5", time.Minute)
-	held("half an hour after that", "2345") // the program started, and swept, 30 minutes ago
+	wantIDs("half an hour after that", "2345") // the program started, and swept, 30 minutes ago
 	now = now.Add(time.Minute)
-	held("opened late", "235")
+	wantIDs("opened late", "235")
 	now = now.Add(31 * time.Minute)
-	held("after two hours", "23")
+	wantIDs("after two hours", "23")
 	put("6", 61*time.Minute)
 	now = now.Add(time.Hour)
 	put("7", time.Hour)
 	now = now.Add(time.Hour)
 	put("8", time.Hour)
-	held("an hour after the last time", "38")
+	wantIDs("an hour after the last time", "38")
 }
 
-// A document that cannot be read is an error, and never counts as absent. It hides no other one.
+// A document that cannot be read is an error, and never counts as absent. It hides no other
+// document.
 func TestDamagedDocuments(t *testing.T) {
 	for name, damage := range map[string]func(data []byte) []byte{
 		"another form":     func(b []byte) []byte { b[0]++; return b },
@@ -153,7 +154,7 @@ func TestPartWithZeroByte(t *testing.T) {
 	}
 }
 
-// GetWith returns the documents also of a tool that has no record.
+// GetWith also returns the documents of a tool that has no record.
 func TestGetWith(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
 	d := doc("STOP", "STOP", "{}")
@@ -176,7 +177,7 @@ func TestGetWith(t *testing.T) {
 	}
 }
 
-// onBucket works on a bucket of a file that is closed.
+// onBucket calls a function with a bucket of a closed file.
 func onBucket(path, name string, do func(*bbolt.Bucket) error) error {
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestKeepDeeds(t *testing.T) {
 		l := audit.Line{V: 1, Time: clock, Kind: audit.KindEvent, Action: audit.ActionLogin}
 		require.OK(t, s.Events().PutEvent(t.Context(), l))
 	}
-	want(4) // one of them is three days old to the moment
+	want(4) // one event is exactly three days old
 	_, err = s.Events().PutChange(t.Context(), audit.Line{Time: clock, Kind: audit.KindEvent, Action: audit.ActionConfigTaken, Subject: "file:a"}, "1")
 	require.OK(t, err)
 	clock = clock.Add(10 * day)

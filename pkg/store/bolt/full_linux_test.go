@@ -18,8 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// If there is no room for the first file, none is left: the next start would report a damaged file.
-// once there is room, it is made.
+// If there is no room for the first file, Open leaves no file, because the next start would report
+// a damaged file. When there is room, Open makes the file.
 func TestOpenOnFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "1m", func(disk string) {
 		filler, path := filepath.Join(disk, "filler"), filepath.Join(disk, "approvals.db")
@@ -37,8 +37,8 @@ func TestOpenOnFullDisk(t *testing.T) {
 	})
 }
 
-// A file whose free pages have no place on the disk opens on a full disk: it is read, and writes fail until
-// there is room.
+// A file whose free pages use no disk space can be opened on a full disk. Reads succeed, and writes
+// fail until there is room.
 func TestOpenKnownFileOnFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "2m", func(disk string) {
 		filler, path := filepath.Join(disk, "filler"), filepath.Join(disk, "approvals.db")
@@ -48,7 +48,7 @@ func TestOpenKnownFileOnFullDisk(t *testing.T) {
 		r, err := put(approval.Record{Server: "files", Tool: "get_file"})
 		require.OK(t, err)
 		require.OK(t, s.Close())
-		s, err = bolt.Open(path, nil) // which writes page 4, where a meta page of 16 KB is looked for
+		s, err = bolt.Open(path, nil) // writes page 4, where bbolt looks for a meta page of 16 KB
 		require.OK(t, err)
 		require.OK(t, s.Close())
 		punchFreePages(t, path)
@@ -70,7 +70,8 @@ func TestOpenKnownFileOnFullDisk(t *testing.T) {
 	})
 }
 
-// punchFreePages gives the free pages of a bbolt file back to the disk, where they were never written.
+// punchFreePages releases the disk space of the free pages of a bbolt file, as if nobody had
+// written them.
 func punchFreePages(t *testing.T, path string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -97,7 +98,7 @@ func punchFreePages(t *testing.T, path string) {
 	require.OK(t, f.Close())
 }
 
-// A copy that has no room is refused with the cause, and nothing of it is left.
+// Without room for a copy, Copy returns the cause and leaves no file.
 func TestCopyOnFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "2m", func(disk string) {
 		path := filepath.Join(disk, "approvals.db")
@@ -114,14 +115,14 @@ func TestCopyOnFullDisk(t *testing.T) {
 	})
 }
 
-// A file of the build before stays as it is if the disk has no room for its copy, or for what the
-// conversion writes. Once there is room it is converted.
+// A file of the previous build stays unchanged if the disk has no room for its copy, or for the
+// writes of the conversion. When there is room, Open converts the file.
 func TestConvertOnFullDisk(t *testing.T) {
 	for name, copies := range map[string]float64{"no room": 0, "half a copy": .5, "one copy": 1} {
 		t.Run(name, func(t *testing.T) {
 			local.OnSmallDisk(t, "2m", func(disk string) {
 				path, entries := filepath.Join(disk, "approvals.db"), manyTokens(oldEntries(t), 100)
-				writeOld(t, path, entries) // whose free pages are too few for the documents
+				writeOld(t, path, entries) // with too few free pages for the documents
 				was, before := dump(t, path, everything), read(t, path)
 				require.OK(t, os.WriteFile(path, before, 0o600)) // without holes
 				filler, spare := filepath.Join(disk, "filler"), filepath.Join(disk, "spare")
@@ -137,7 +138,7 @@ func TestConvertOnFullDisk(t *testing.T) {
 				if !maps.Equal(dump(t, path, everything), was) {
 					t.Error("the file was changed")
 				}
-				if left := names(t, disk); len(left) != 2+int(copies) { // with the filler
+				if left := names(t, disk); len(left) != 2+int(copies) { // and the filler
 					t.Errorf("left are %q", left)
 				}
 				require.OK(t, os.Remove(filler))

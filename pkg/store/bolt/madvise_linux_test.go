@@ -31,10 +31,10 @@ func TestRecordsLeaveMemory(t *testing.T) {
 	require.OK(t, err)
 	for range 2 { // the released pages are read again
 		for i := range servers {
-			held, err := s.Records(t.Context(), fmt.Sprintf("s%d", i))
+			records, err := s.Records(t.Context(), fmt.Sprintf("s%d", i))
 			require.OK(t, err)
-			if len(held) != each || !bytes.Equal(held[each-1].Current, definition) {
-				t.Fatalf("Records has %d of %d, or another definition", len(held), each)
+			if len(records) != each || !bytes.Equal(records[each-1].Current, definition) {
+				t.Fatalf("Records has %d of %d, or another definition", len(records), each)
 			}
 		}
 		size, in := fileSize(t, path), resident(t, path)

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// earlier writes a file as a program did that had all records in its feed: without form,
-// decided_at and decisions, with last_seen.
+// earlier writes a file like an earlier program, which had all records in its feed. The file has no
+// form, decided_at and decisions, but last_seen.
 func earlier(t *testing.T, path string, by map[string]string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -56,7 +56,7 @@ func earlier(t *testing.T, path string, by map[string]string) {
 	}
 }
 
-// decidedAt is when the tool of that name was decided about: a, then b, then c.
+// decidedAt returns the time of the decision about the tool with this name: a, then b, then c.
 func decidedAt(name string) time.Time {
 	return time.Date(2026, 1, 2, 3, int(name[0]), 5, 6, time.UTC)
 }
@@ -78,7 +78,7 @@ func TestOpenEarlierFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	earlier(t, path, map[string]string{"c": "ada", "a": "bob", "b": approval.Sync, "d": ""})
 	want := []string{"a at 2026-01-02T04:37:05.000000006Z, rev 3", "c at 2026-01-02T04:39:05.000000006Z, rev 3"}
-	for n := range 2 { // the second time it is a file of this program's
+	for n := range 2 { // the second time, the file has the form of this program
 		s := open(t, path, nil)
 		if d := cmp.Diff(want, decisions(t, s)); d != "" {
 			t.Errorf("decisions of people (-want +got):\n%s", d)
@@ -95,7 +95,7 @@ func TestOpenEarlierFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The earlier program again: it writes a without what it does not know, and its own feed.
+	// The earlier program runs again. It writes a without unknown members, and its own feed.
 	earlier(t, path, map[string]string{"a": approval.Sync, "b": "ada"})
 	want = []string{"b at 2026-01-02T04:38:05.000000006Z, rev 3", want[1]}
 	if d := cmp.Diff(want, decisions(t, open(t, path, nil))); d != "" {

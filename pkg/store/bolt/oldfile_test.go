@@ -25,11 +25,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// oldNow is when the files of the build before were written last.
+// oldNow is the time of the last write to files of the previous build.
 var oldNow = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// An oldEntry is a key of a bucket of the build before, and the document that becomes of it. A
-// document without a key means none. Without a bucket the document is made of another entry.
+// An oldEntry is an entry of a bucket of the previous build, and the document that the conversion
+// makes of it. A document without a key means that there is none. Without a bucket, the conversion
+// makes the document of another entry.
 type oldEntry struct {
 	bucket, key, data string
 	doc               document.Doc
@@ -37,7 +38,7 @@ type oldEntry struct {
 
 const layout = "2006-01-02T15:04:05.000000000Z"
 
-// oldEntries are documents of each kind as the build before stored them.
+// oldEntries returns documents of each kind in the form of the previous build.
 func oldEntries(t *testing.T) (all []oldEntry) {
 	t.Helper()
 	add := func(bucket, key string, data []byte, d document.Doc) {
@@ -74,8 +75,8 @@ type (
 	newDoc   func(part, id string, rev int64) document.Doc
 )
 
-// addBaselines adds one by the name of a server, one of an earlier identity, and one as today. The
-// first two are there in the present form as well.
+// addBaselines adds a baseline by the name of a server, a baseline of an earlier identity, and a
+// baseline in the present form. The first two also exist in the present form.
 func addBaselines(t *testing.T, add addEntry, at newDoc) {
 	t.Helper()
 	byURL := func(b approval.Baseline) (data []byte, d document.Doc) {
@@ -111,14 +112,14 @@ func addStops(t *testing.T, add addEntry, at newDoc) {
 	add("stop", "stop", data, at("STOP", "STOP", 3))
 }
 
-// sampleStops has a stop that stands and one that was undone.
+// sampleStops has a stop in effect and an undone stop.
 func sampleStops() stop.Stops {
 	one := stop.Stop{Target: stop.Target{Server: "git"}, Reason: "it leaks", By: "kim", At: oldNow}
 	ended := stop.Ended{Target: stop.Target{Agent: "token:ci"}, At: oldNow.Add(-time.Hour)}
 	return stop.Stops{List: []stop.Stop{one}, Ended: []stop.Ended{ended}, Rev: 2}
 }
 
-// sampleToken returns the nth token, which was never stored.
+// sampleToken returns the nth token, which no store has.
 func sampleToken(n int, now time.Time) token.Token {
 	return token.Token{
 		ID: fmt.Sprintf("%020d", n), Hash: fmt.Sprintf("%064d", n), Name: fmt.Sprint("token", n),
@@ -147,7 +148,7 @@ func addTokens(t *testing.T, add addEntry, at newDoc) {
 	add("token_uses", "nobody", []byte("2026-11-22T11:00:00Z"), document.Doc{})
 }
 
-// manyTokens adds n tokens of a kilobyte.
+// manyTokens adds n tokens of a kilobyte each.
 func manyTokens(entries []oldEntry, n int) []oldEntry {
 	for i := range n {
 		id := fmt.Sprintf("%020d", i+100)
@@ -213,13 +214,13 @@ func addNotices(t *testing.T, add addEntry, at newDoc) {
 	add("outbox_ids", "event-0", gone, document.Doc{})
 }
 
-// oldBuckets are those that the build before made, and that this one does not read.
+// oldBuckets are the buckets that the previous build made and this build does not read.
 var oldBuckets = []string{
 	"stop", "tokens", "token_uses", "logins", "asked", "granted", "request_keys", "request_args",
 	"requests_used", "outbox", "outbox_ids", "baselines", "firsts",
 }
 
-// writeOld writes a file as the build before left it, with approvals, audit and documents.
+// writeOld writes a file in the form of the previous build, with approvals, audit and documents.
 func writeOld(t *testing.T, path string, entries []oldEntry) {
 	t.Helper()
 	s, err := bolt.Open(path, nil)
@@ -249,7 +250,7 @@ func writeOld(t *testing.T, path string, entries []oldEntry) {
 	require.OK(t, errors.Join(err, db.Close()))
 }
 
-// putOld writes into the buckets of the build before, and makes those that are missing.
+// putOld writes into the buckets of the previous build, and makes missing buckets.
 func putOld(tx *bbolt.Tx, entries []oldEntry) error {
 	for _, name := range oldBuckets {
 		if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {

@@ -19,8 +19,8 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// Flushed tallies exist after the process was killed: nothing is left to be written at the end.
-func TestUsageIsThereAfterAReopening(t *testing.T) {
+// A reopened file has the added counts.
+func TestUsageAfterReopening(t *testing.T) {
 	path, noon := filepath.Join(t.TempDir(), "approvals.db"), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	s := open(t, path, nil)
 	var one usage.Tally
@@ -36,8 +36,8 @@ func TestUsageIsThereAfterAReopening(t *testing.T) {
 	}
 }
 
-// Ten calls a second, by five agents with thirty tools each: what a day of that takes in the file, how
-// long a write takes, and to read a month.
+// BenchmarkUsage measures ten calls per second, by five agents with thirty tools each: the file
+// size per day, the time of a write, and the time to read a month.
 func BenchmarkUsage(b *testing.B) {
 	const days = 31
 	path, start := filepath.Join(b.TempDir(), "approvals.db"), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -60,7 +60,7 @@ func BenchmarkUsage(b *testing.B) {
 	}
 	full, err := os.Stat(path)
 	require.OK(b, err)
-	b.Run("write", func(b *testing.B) { // what five seconds bring
+	b.Run("write", func(b *testing.B) { // the calls of five seconds
 		for b.Loop() {
 			require.OK(b, s.Usage().Add(b.Context(), map[time.Time]*usage.Tally{start.AddDate(0, 0, days): busy(50)}))
 		}

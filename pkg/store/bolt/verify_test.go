@@ -11,14 +11,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A check of a large file releases the pages that it has read.
+// A check of a large file releases the memory of the pages that it has read.
 func TestVerifyLetsGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.db")
 	s, err := Open(path, nil)
 	require.OK(t, err)
 	const pages = maxPages + maxPages/2
 	all := make([]approval.Write, 2*pages)
-	for i := range all { // a page has two, since it has no less
+	for i := range all { // a page has at least two entries
 		all[i].Record = approval.Record{Server: "s", Tool: fmt.Sprint("t", i), State: approval.Pending, Current: bytes.Repeat([]byte("d"), os.Getpagesize()/2)}
 	}
 	_, err = s.PutAll(t.Context(), all)

@@ -307,9 +307,9 @@ func TestGarbledDocumentWrites(t *testing.T) {
 				case call != "GetItem" || kept == "":
 					return http.StatusOK, `{"half`
 				case kept == "own":
-					return http.StatusOK, held(id)
+					return http.StatusOK, itemWith(id)
 				}
-				return http.StatusOK, held("another writer's")
+				return http.StatusOK, itemWith("another writer's")
 			}
 			err := w.store().PutDocs(t.Context(), docs[:n+1]...)
 			if (err == nil) != (kept == "own") || errors.Is(err, document.ErrConflict) {

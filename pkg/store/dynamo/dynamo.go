@@ -171,7 +171,7 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 // the write counts as refused, and the caller reads again.
 func (s *Store) writeError(ctx context.Context, key item, id string, err error) error {
 	if err = s.explain(err); errors.Is(err, approval.ErrConflict) || isGarbled(err) {
-		if held, unread := read(ctx, s, key, writeIDOf); unread == nil && held == id {
+		if stored, unread := read(ctx, s, key, writeIDOf); unread == nil && stored == id {
 			return nil
 		}
 	}

@@ -111,19 +111,19 @@ func TestGarbledPage(t *testing.T) {
 	const pages = 3
 	for broken := range pages {
 		var w wire
-		var asked []string
+		var marks []string
 		w.answer = func(_ string, in request) (int, string) {
 			page := "0"
 			if in.ExclusiveStartKey != nil {
 				page = in.ExclusiveStartKey["page"].(map[string]any)["S"].(string)
 			}
-			asked = append(asked, page)
+			marks = append(marks, page)
 			last := ""
 			if page != "2" {
 				last = fmt.Sprintf(`,"LastEvaluatedKey":{"page":{"S":"%c"}}`, page[0]+1)
 			}
 			body := `{"Items":[` + strings.ReplaceAll(anything, "TOOL#t", "TOOL#"+page) + `]` + last + `}`
-			if page == fmt.Sprint(broken) && slices.Index(asked, page) == len(asked)-1 {
+			if page == fmt.Sprint(broken) && slices.Index(marks, page) == len(marks)-1 {
 				body = body[:len(body)-9]
 			}
 			return http.StatusOK, body
@@ -136,8 +136,8 @@ func TestGarbledPage(t *testing.T) {
 		for _, d := range all {
 			got = append(got, d.ID.Name)
 		}
-		if !slices.Equal(got, []string{"0", "1", "2"}) || len(asked) != pages+1 {
-			t.Errorf("page %d garbled: Changes = %q after the pages %q", broken, got, asked)
+		if !slices.Equal(got, []string{"0", "1", "2"}) || len(marks) != pages+1 {
+			t.Errorf("page %d garbled: Changes = %q after the pages %q", broken, got, marks)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestGarbledWrite(t *testing.T) {
 				case call != "GetItem":
 					return http.StatusOK, `{"half`
 				case kept:
-					return http.StatusOK, held(id)
+					return http.StatusOK, itemWith(id)
 				default:
 					return http.StatusOK, `{}`
 				}

@@ -59,11 +59,11 @@ func (m *meter) take() bill {
 }
 
 func (m *meter) RoundTrip(r *http.Request) (*http.Response, error) {
-	asked, err := io.ReadAll(r.Body)
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	r.Body = io.NopCloser(bytes.NewReader(asked))
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	out, err := http.DefaultTransport.RoundTrip(r)
 	call := r.Header.Get("X-Amz-Target")
 	if err != nil || !strings.HasSuffix(call, ".Query") && !strings.HasSuffix(call, "GetItem") {
@@ -88,7 +88,7 @@ func (m *meter) RoundTrip(r *http.Request) (*http.Response, error) {
 		Items     []item
 		Responses map[string][]item // of BatchGetItem
 	}
-	if err := json.Unmarshal(asked, &in); err != nil {
+	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(answer, &page); err != nil {

@@ -114,8 +114,8 @@ func cancelled(reasons ...string) string {
 	return `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException","message":"cancelled","CancellationReasons":[` + strings.Join(codes, ",") + `]}`
 }
 
-// held is the GetItem answer with the given write id.
-func held(writeID string) string {
+// itemWith is the GetItem answer with the given write id.
+func itemWith(writeID string) string {
 	return fmt.Sprintf(`{"Item":{"record":{"S":"{\"server\":\"s\",\"tool\":\"t\",\"rev\":1}"},"write_id":{"S":%q}}}`, writeID)
 }
 
@@ -127,7 +127,7 @@ var (
 func TestRequests(t *testing.T) {
 	w := &wire{answer: func(call string, _ request) (int, string) {
 		if call == "GetItem" {
-			return http.StatusOK, held("w")
+			return http.StatusOK, itemWith("w")
 		}
 		return http.StatusOK, `{"Items":[]}`
 	}}
@@ -291,20 +291,20 @@ func TestErrorsWithoutRetry(t *testing.T) {
 }
 
 func TestRefusedWrite(t *testing.T) {
-	other := func(request) string { return held("another writer's") }
+	other := func(request) string { return itemWith("another writer's") }
 	for _, test := range []struct {
 		name     string
 		refusal  string
 		entry    *approval.Entry
-		held     func(own request) string
+		stored   func(own request) string
 		conflict bool
 	}{
-		{"one item, its own", fault("ConditionalCheckFailedException"), nil, func(r request) string { return held(r.ExpressionAttributeValues[":write_id"].S) }, false},
+		{"one item, its own", fault("ConditionalCheckFailedException"), nil, func(r request) string { return itemWith(r.ExpressionAttributeValues[":write_id"].S) }, false},
 		{"one item, another's", fault("ConditionalCheckFailedException"), nil, other, true},
 		{"one item, gone", fault("ConditionalCheckFailedException"), nil, func(request) string { return `{}` }, true},
 		{"one item in another's transaction", fault("TransactionConflictException"), nil, other, true},
 		{"two items, its own", cancelled("ConditionalCheckFailed", "None"), line, func(r request) string {
-			return held(r.TransactItems[0].Update.ExpressionAttributeValues[":write_id"].S)
+			return itemWith(r.TransactItems[0].Update.ExpressionAttributeValues[":write_id"].S)
 		}, false},
 		{"two items, another's", cancelled("ConditionalCheckFailed", "None"), line, other, true},
 		{"two items in another's transaction", cancelled("TransactionConflict", "None"), line, other, true},
@@ -314,7 +314,7 @@ func TestRefusedWrite(t *testing.T) {
 			w := new(wire)
 			w.answer = func(call string, _ request) (int, string) {
 				if call == "GetItem" {
-					return http.StatusOK, test.held(w.seen[0])
+					return http.StatusOK, test.stored(w.seen[0])
 				}
 				return http.StatusBadRequest, test.refusal
 			}

@@ -78,7 +78,7 @@ func TestWriteUnits(t *testing.T) {
 	}
 	first, args := ask(100, nil), json.RawMessage(`{"to":"`+strings.Repeat("x", 490)+`"}`)
 	call := ask(0, args)
-	asked := func(a requests.List, r requests.Request, args json.RawMessage) []document.Doc {
+	requestDocs := func(a requests.List, r requests.Request, args json.RawMessage) []document.Doc {
 		_, data, err := a.Encode()
 		require.OK(t, err)
 		docs := []document.Doc{
@@ -100,9 +100,9 @@ func TestWriteUnits(t *testing.T) {
 		want int
 		docs []document.Doc
 	}{
-		{"an agent's first request", 4, asked(requests.List{Agent: agent, List: []requests.Request{first}}, first, nil)},
-		{"its tenth, with the longest notes", 18, asked(ten, ten.List[9], nil)},
-		{"a call that waits, with half a KB of arguments", 6, asked(requests.List{Agent: agent, List: []requests.Request{call}}, call, args)},
+		{"an agent's first request", 4, requestDocs(requests.List{Agent: agent, List: []requests.Request{first}}, first, nil)},
+		{"its tenth, with the longest notes", 18, requestDocs(ten, ten.List[9], nil)},
+		{"a call that waits, with half a KB of arguments", 6, requestDocs(requests.List{Agent: agent, List: []requests.Request{call}}, call, args)},
 		{"a decision", 1, []document.Doc{{Key: document.Key{Part: "GRANT#" + agent.Key(), ID: "GRANTED"}, Data: granted}}},
 		{"the use of a confirmation", 1, []document.Doc{{Key: document.Key{Part: "USED#" + call.ID, ID: "USED"}, Data: []byte(timeText(now)), Keep: now.Add(time.Hour)}}},
 		{"a notice", 4, []document.Doc{
