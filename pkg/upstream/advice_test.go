@@ -7,7 +7,7 @@ import (
 
 // npm 10, Node.js 22, uv 0.8 and pip 25 write these texts.
 func TestAdvice(t *testing.T) {
-	for name, tt := range map[string]struct{ said, want string }{
+	for name, tt := range map[string]struct{ lines, want string }{
 		"npm, private CA":  {"\"npm error code SELF_SIGNED_CERT_IN_CHAIN\"\n\"npm error request to https://registry.npmjs.org/x failed, reason: self-signed certificate in certificate chain\"", "NODE_EXTRA_CA_CERTS"},
 		"node, private CA": {"\"Error: unable to get local issuer certificate\"", "does not trust a certificate"},
 		"uv, private CA":   {"\"  Caused by: invalid peer certificate: UnknownIssuer\"", "SSL_CERT_FILE"},
@@ -23,7 +23,7 @@ func TestAdvice(t *testing.T) {
 		"a database of the server": {"\"Error: connect ECONNREFUSED 127.0.0.1:5432\"", ""},
 		"a missing key":            {"\"Error: API_KEY is required\"", ""},
 	} {
-		got := advice(strings.Split(tt.said, "\n"))
+		got := advice(strings.Split(tt.lines, "\n"))
 		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q in it", name, got, tt.want)
 		}

@@ -268,9 +268,9 @@ func failing(code int, message, data string) func(context.Context, upstreamtest.
 func TestCallCredentialRotation(t *testing.T) {
 	for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Legacy, Sessions: true}} {
 		o.Token = "first"
-		current, asked := "first", 0
+		current, reads := "first", 0
 		f := newFixture(t, Options{Secrets: secretsFunc(func(ref string) (string, error) {
-			asked++
+			reads++
 			if ref != "secretsmanager:github" {
 				t.Errorf("asked for %q", ref)
 			}
@@ -280,14 +280,14 @@ func TestCallCredentialRotation(t *testing.T) {
 		f.targets[0].Headers = map[string]string{"Authorization": "Bearer ${secretsmanager:github}"}
 		f.available()
 		f.available()
-		if asked != 1 {
-			t.Errorf("the secret was asked for %d times, want once", asked)
+		if reads != 1 {
+			t.Errorf("the secret was read %d times, want once", reads)
 		}
 		current = "second"
 		s.SetToken("second")
 		f.works()
-		if asked != 2 {
-			t.Errorf("the secret was asked for %d times, want twice", asked)
+		if reads != 2 {
+			t.Errorf("the secret was read %d times, want twice", reads)
 		}
 		s.SetToken("third") // the secret store still has the old one
 		s.ForgetRequests()

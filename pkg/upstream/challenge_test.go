@@ -21,8 +21,8 @@ type signInServer struct {
 	status                    int // of the metadata; 0: 200
 }
 
-// front returns the handler. asked counts all requests except POST.
-func (s signInServer) front(t *testing.T, asked *atomic.Int64) func(http.Handler) http.Handler {
+// front returns the handler. requests counts all requests except POST.
+func (s signInServer) front(t *testing.T, requests *atomic.Int64) func(http.Handler) http.Handler {
 	return func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
@@ -32,7 +32,7 @@ func (s signInServer) front(t *testing.T, asked *atomic.Int64) func(http.Handler
 				w.WriteHeader(http.StatusUnauthorized)
 				return
 			}
-			asked.Add(1)
+			requests.Add(1)
 			if r.Header.Get("X-Api-Key") != "" || r.Header.Get("Authorization") != "" {
 				t.Errorf("%s got a configured header", r.URL)
 			}
@@ -60,11 +60,11 @@ const (
 func TestSignInRequired(t *testing.T) {
 	issuer := []string{"https://login.example"}
 	for name, tt := range map[string]struct {
-		server signInServer
-		header string // configured header
-		reason string
-		want   *outcome.Challenge
-		asked  int64
+		server   signInServer
+		header   string // configured header
+		reason   string
+		want     *outcome.Challenge
+		requests int64
 	}{
 		"the challenge names the metadata": {
 			signInServer{bearerScope, "/meta", resource, 0}, "X-Api-Key", outcome.ReasonSignInRequired,
@@ -100,14 +100,14 @@ func TestSignInRequired(t *testing.T) {
 			&outcome.Challenge{Text: bearer, Scopes: []string{"<b>"}, Metadata: "http://server0:80/meta", Issuers: []string{"https://d.example"}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked, elsewhere atomic.Int64
-			f := newFixture(t, Options{}, upstreamtest.Options{Front: tt.server.front(t, &asked)}, upstreamtest.Options{Front: tt.server.front(t, &elsewhere)})
+			var requests, elsewhere atomic.Int64
+			f := newFixture(t, Options{}, upstreamtest.Options{Front: tt.server.front(t, &requests)}, upstreamtest.Options{Front: tt.server.front(t, &elsewhere)})
 			if tt.header != "" {
 				f.targets[0].Headers = map[string]string{tt.header: "swordfish"}
 			}
 			out := f.load()
-			if out.Status != denied || out.Reason != tt.reason || asked.Load() != tt.asked || elsewhere.Load() != 0 {
-				t.Errorf("%s %s after %d requests and %d elsewhere, want %s after %d and none", out.Status, out.Reason, asked.Load(), elsewhere.Load(), tt.reason, tt.asked)
+			if out.Status != denied || out.Reason != tt.reason || requests.Load() != tt.requests || elsewhere.Load() != 0 {
+				t.Errorf("%s %s after %d requests and %d elsewhere, want %s after %d and none", out.Status, out.Reason, requests.Load(), elsewhere.Load(), tt.reason, tt.requests)
 			}
 			if diff := cmp.Diff(tt.want, out.Challenge); diff != "" {
 				t.Error(diff)

@@ -35,7 +35,7 @@ func dialErr(err error) error {
 
 func dialDNS(err *net.DNSError) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 
-// answered returns a complete exchange; headers are name, value, ….
+// answered returns a complete exchange. headers alternates names and values.
 func answered(status int, body string, headers ...string) *exchange {
 	h := http.Header{}
 	for i := 0; i+1 < len(headers); i += 2 {

@@ -194,7 +194,7 @@ func TestCallRetryAfter(t *testing.T) {
 	}
 }
 
-// A session that the server loses at once does not mean that the server is missing.
+// If the server loses a session immediately, that does not mean that the server is missing.
 func TestCallLostSession(t *testing.T) {
 	for _, sessions := range []bool{true, false} {
 		e := failingOn(t, "tools/call", upstreamtest.Status(404, ""), upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: sessions}).fails(Call{Name: "x"})

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// If this process can open no more files, the server is not at fault: the failure is transient,
+// If this process can open no more files, the server is not the cause. The failure is transient,
 // names the gateway, opens no breaker, and ends when a descriptor is free.
 func TestWithoutDescriptors(t *testing.T) {
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
@@ -42,8 +42,8 @@ func TestWithoutDescriptors(t *testing.T) {
 					if o := failed.Outcome; o.Reason != outcome.ReasonDescriptors || failed.Delivered {
 						t.Fatalf("Call = %q %s (%s), delivered %t", o.Status, o.Reason, o.Error, failed.Delivered)
 					}
-					if said := failed.Message("files"); !strings.HasPrefix(said, "The gateway has too many connections open") || strings.Contains(said, "fixed") {
-						t.Errorf("an agent reads %q", said)
+					if text := failed.Message("files"); !strings.HasPrefix(text, "The gateway has too many connections open") || strings.Contains(text, "fixed") {
+						t.Errorf("an agent reads %q", text)
 					}
 				}
 			})

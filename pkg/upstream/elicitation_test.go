@@ -20,19 +20,19 @@ import (
 const noteJSON = `{"type":"text","text":"Note: the tool asks for input, which this client cannot give."}`
 
 func TestServerRequests(t *testing.T) {
-	const told = `{"content":[{"type":"text","text":%s}],"isError":true}`
+	const echo = `{"content":[{"type":"text","text":%s}],"isError":true}`
 	for _, tt := range []struct {
 		name, method, result string
 		sessions             bool
 		answer               string // in the server's answer from its client
 		want                 string // the end of the result
 	}{
-		{"ping", "ping", told, true, `\"result\":{}`, `],"isError":true}`},
-		{"ping, no session", "ping", told, false, `\"result\":{}`, `],"isError":true}`},
-		{"elicitation", "elicitation/create", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
-		{"roots", "roots/list", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
-		{"sampling", "sampling/createMessage", told, false, `\"code\":-32601`, noteJSON + `],"isError":true}`},
-		{"unknown", "tasks/strange", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"ping", "ping", echo, true, `\"result\":{}`, `],"isError":true}`},
+		{"ping, no session", "ping", echo, false, `\"result\":{}`, `],"isError":true}`},
+		{"elicitation", "elicitation/create", echo, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"roots", "roots/list", echo, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"sampling", "sampling/createMessage", echo, false, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"unknown", "tasks/strange", echo, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
 		{"the tool does without", "elicitation/create", `{"content":[{"type":"text","text":%s}]}`, true, `\"code\":-32601`, `}"}]}`},
 		{"no content", "elicitation/create", `{"structuredContent":{"told":%s},"isError":true}`, true, `\"code\":-32601`, `"content":[` + noteJSON + `]}`},
 		{"empty content", "roots/list", `{"x":%s,"isError":true,"content":[ ]}`, true, `\"code\":-32601`, `"content":[ ` + noteJSON + `]}`},

@@ -24,7 +24,7 @@ func TestProgramSleeps(t *testing.T) {
 	if !ended() || len(asleep.Tools) != len(first.Tools) || !asleep.CheckedAt.Equal(first.CheckedAt) {
 		t.Errorf("a sync asked a server that sleeps: %+v", asleep)
 	}
-	told(t, c, target, Call{Name: "count", Owner: session.Owner{Agent: "a"}})
+	textOf(t, c, target, Call{Name: "count", Owner: session.Owner{Agent: "a"}})
 	if awake := c.Load(t.Context(), target); awake.Status != outcome.Available || awake.CheckedAt.Equal(first.CheckedAt) {
 		t.Errorf("a call started the server, and a sync did not ask it: %+v", awake)
 	}

@@ -53,7 +53,7 @@ func TestLoadSame(t *testing.T) {
 				for len(f.targets[0].Lists) > 0 && f.nextID.Load() < 200 { // ids of one, two and three digits
 					load("nothing", true)
 				}
-				held := f.targets[0].Lists
+				before := f.targets[0].Lists
 				f.targets[0].Lists = ""
 				load("a caller that has nothing", false)
 				f.targets[0].Lists = "other"
@@ -61,12 +61,12 @@ func TestLoadSame(t *testing.T) {
 
 				server.SetTools(list(2))
 				load("fewer tools", false)
-				f.targets[0].Lists = held
+				f.targets[0].Lists = before
 				load("a caller that has what was", false)
 				server.SetTools(o.Tools)
 				load("all of them", false)
-				if f.targets[0].Lists != held {
-					t.Errorf("the lists of before are %q, they were %q", f.targets[0].Lists, held)
+				if f.targets[0].Lists != before {
+					t.Errorf("the lists of before are %q, they were %q", f.targets[0].Lists, before)
 				}
 				items := upstreamtest.Items{Prompts: o.Prompts, Resources: o.Resources, Templates: raws(`{"uriTemplate":"note://{other}","name":"any"}`)}
 				server.SetItems(items)

@@ -52,7 +52,7 @@ func TestAskedBesideTheCall(t *testing.T) {
 			t.Fatalf("Call = %s, %v", got, err)
 		}
 	}
-	if got := strings.Join(l.heard(), "\n"); !strings.HasPrefix(got, `message {"data":"apart","level":"warning"}`) {
+	if got := strings.Join(l.notes(), "\n"); !strings.HasPrefix(got, `message {"data":"apart","level":"warning"}`) {
 		t.Errorf("told %s", got)
 	}
 	if gets.Load() != 1 || open.Load() != 1 {

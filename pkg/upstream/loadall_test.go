@@ -194,7 +194,7 @@ func TestPacer(t *testing.T) {
 	if n := start(); n != 9 {
 		t.Errorf("after eight have loaded %d begin, want 9", n)
 	}
-	delete(p.starting, 8) // it hangs
+	delete(p.starting, 8) // load 8 hangs
 	if n := start(); n != 1 {
 		t.Errorf("beside one that hangs %d more begin, want 1", n)
 	}
@@ -270,8 +270,8 @@ func TestLoadAllDeadline(t *testing.T) {
 	onFakeClock(t, "among many that hang", func(t *testing.T) {
 		f := manyHanging(t)
 		start := time.Now()
-		told := 0
-		outs := f.LoadAll(within(t, 12*time.Second), f.targets, func(outcome.Outcome) { told++ })
+		n := 0
+		outs := f.LoadAll(within(t, 12*time.Second), f.targets, func(outcome.Outcome) { n++ })
 		if took := time.Since(start); took > 13*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -283,8 +283,8 @@ func TestLoadAllDeadline(t *testing.T) {
 				t.Errorf("%s is %s %s", o.ServerID, o.Status, o.Reason)
 			}
 		}
-		if ids, _ := byStatus(outs); len(ids[outcome.Available]) < 20 || len(ids[""]) < 50 || len(ids[transient]) < 8 || told != 310 {
-			t.Errorf("%v, %d told of", ids, told)
+		if ids, _ := byStatus(outs); len(ids[outcome.Available]) < 20 || len(ids[""]) < 50 || len(ids[transient]) < 8 || n != 310 {
+			t.Errorf("%v, %d outcomes", ids, n)
 		}
 	})
 	// A server that answers after the end of all loads does not count as slow.

@@ -11,9 +11,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// The next process knows for a day what one process found out.
+// The next process uses the results of handshakes for a day.
 func TestMemory(t *testing.T) {
-	const asked, spared = "server/discover initialize notifications/initialized tools/list", "initialize notifications/initialized tools/list"
+	const initializes = "initialize notifications/initialized tools/list"
+	const discovers = "server/discover " + initializes
 	for _, sessions := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: sessions})
@@ -30,16 +31,16 @@ func TestMemory(t *testing.T) {
 				f.received(want)
 				return out.Memory
 			}
-			first := load(outcome.Memory{}, asked)
+			first := load(outcome.Memory{}, discovers)
 			if first != (outcome.Memory{Handshake: true, Sessions: sessions, At: first.At}) || !first.At.Equal(time.Now()) {
 				t.Errorf("first load remembers %+v", first)
 			}
 			time.Sleep(maxMemory - time.Second)
-			if next := load(first, spared); next != first {
+			if next := load(first, initializes); next != first {
 				t.Errorf("next process remembers %+v, want %+v", next, first)
 			}
 			time.Sleep(time.Second)
-			if later := load(first, asked); !later.At.Equal(time.Now()) {
+			if later := load(first, discovers); !later.At.Equal(time.Now()) {
 				t.Errorf("a day later it remembers %+v", later)
 			}
 		})

@@ -16,20 +16,20 @@ import (
 
 // A listener is a client that records its notifications.
 type listener struct {
-	mu   sync.Mutex
-	told []string
+	mu       sync.Mutex
+	messages []string
 }
 
 func (l *listener) notify(method string, params rawjson.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told = append(l.told, strings.TrimPrefix(method, mcp.NotificationPrefix)+" "+string(params.Bytes()))
+	l.messages = append(l.messages, strings.TrimPrefix(method, mcp.NotificationPrefix)+" "+string(params.Bytes()))
 }
 
-func (l *listener) heard() []string {
+func (l *listener) notes() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.told
+	return l.messages
 }
 
 func notification(method, params string) string {
@@ -38,7 +38,7 @@ func notification(method, params string) string {
 
 const done = `{"content":[{"type":"text","text":"done"}]}`
 
-func TestTold(t *testing.T) {
+func TestNotifications(t *testing.T) {
 	long := strings.Repeat("x", maxForwarded)
 	for name, tt := range map[string]struct {
 		client mcp.Client
@@ -102,8 +102,8 @@ func TestTold(t *testing.T) {
 				if err != nil || got != done {
 					t.Errorf("Call = %s, %v", got, err)
 				}
-				if told := strings.Join(l.heard(), "\n"); told != tt.want {
-					t.Errorf("the client was told\n%.300s\nwant\n%.300s", told, tt.want)
+				if messages := strings.Join(l.notes(), "\n"); messages != tt.want {
+					t.Errorf("the client was told\n%.300s\nwant\n%.300s", messages, tt.want)
 				}
 			})
 		}
@@ -181,9 +181,9 @@ func TestFloodOfProgress(t *testing.T) {
 	one := notification("progress", `{"progressToken":%token%,"progress":1,"message":"on and on"}`)
 	log := notification("message", `{"level":"debug","data":"`+strings.Repeat("x", 1<<20)+`"}`)
 	for name, tt := range map[string]struct {
-		says []string
-		told int
-		ends bool
+		says     []string
+		messages int
+		ends     bool
 	}{
 		"100,000 events":   {slicesOf(one, 100_000), 100_000, true},
 		"more than 64 MiB": {slicesOf(log, 80), 64, false},
@@ -194,8 +194,8 @@ func TestFloodOfProgress(t *testing.T) {
 			f.servers[0].FailOn("tools/call", 1, upstreamtest.Says(done, tt.says...))
 			n := 0
 			_, err := f.call(Call{Name: "x", Client: mcp.Client{Progress: true, LogLevel: "debug", Notify: func(string, rawjson.Object) { n++ }}})
-			if n < tt.told-1 || n > tt.told || (err == nil) != tt.ends {
-				t.Errorf("told %d times, want %d; Call = %v", n, tt.told, err)
+			if n < tt.messages-1 || n > tt.messages || (err == nil) != tt.ends {
+				t.Errorf("told %d times, want %d; Call = %v", n, tt.messages, err)
 			}
 		})
 	}

@@ -76,10 +76,10 @@ func split(object string) rawjson.Object {
 func TestTraceHeaders(t *testing.T) {
 	tracer := observe.NewTracer(observe.TracerOptions{URL: "http://127.0.0.1:1", Service: "test"})
 	for _, tt := range []struct {
-		name        string
-		told, spans bool
-		want        string // in the header; "": no header
-		state       string
+		name          string
+		traces, spans bool
+		want          string // in the header; "": no header
+		state         string
 	}{
 		{"not named", false, false, "", ""},
 		{"not named, with spans", false, true, "", ""},
@@ -87,12 +87,12 @@ func TestTraceHeaders(t *testing.T) {
 		{"named, with spans", true, true, "the gateway's own", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{Trace: func(string) bool { return tt.told }}, upstreamtest.Options{Protocols: upstreamtest.Modern})
+			f := newFixture(t, Options{Trace: func(string) bool { return tt.traces }}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 			ctx := t.Context()
 			if tt.spans {
 				s := tracer.Start(ctx, observe.Request)
 				defer s.End()
-				if ctx = s.Context; tt.told {
+				if ctx = s.Context; tt.traces {
 					tt.want = observe.TraceID(ctx)
 				}
 			}

@@ -39,8 +39,8 @@ func TestProgramLeavesNothing(t *testing.T) {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				c, target := withProgram(t, Options{}, kind)
-				_, program, _ := strings.Cut(told(t, c, target, Call{Name: "count"}), " of ")
-				grandchild := told(t, c, target, Call{Name: "fork"})
+				_, program, _ := strings.Cut(textOf(t, c, target, Call{Name: "count"}), " of ")
+				grandchild := textOf(t, c, target, Call{Name: "fork"})
 				end(t, c, target)
 				local.Until(t, "the program is gone", func() bool { return gone(program) })
 				local.Until(t, "what it started is gone", func() bool { return gone(grandchild) })
@@ -63,7 +63,7 @@ func TestProgramsLeaveNoDescriptor(t *testing.T) {
 		path, env := stdiotest.Program(t, stdiotest.Legacy)
 		for _, agent := range []string{"a", "b", "c"} {
 			target := Target{ID: agent, URL: "cmd:" + agent, Command: &Command{Path: path, Env: env}}
-			told(t, c, target, Call{Name: "count", Owner: session.Owner{Agent: agent}})
+			textOf(t, c, target, Call{Name: "count", Owner: session.Owner{Agent: agent}})
 			_, _ = c.Call(t.Context(), target, Call{Name: "die", Owner: session.Owner{Agent: agent}}) // it ends
 		}
 		c.EndPrograms(t.Context())

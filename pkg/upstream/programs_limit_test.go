@@ -43,7 +43,7 @@ func (x *crowd) count(server string, o session.Owner) string {
 	x.Helper()
 	target := x.target
 	target.ID = server
-	return told(x.T, x.c, target, Call{Name: "count", Owner: o})
+	return textOf(x.T, x.c, target, Call{Name: "count", Owner: o})
 }
 
 // running returns the number of processes of each agent.
@@ -60,9 +60,9 @@ func (x *crowd) running() map[string]int {
 // begin begins a call that runs until end is called, which returns its result.
 func (x *crowd) begin(server string, o session.Owner) (end func() error) {
 	x.Helper()
-	asked, answer, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	isRunning, answer, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	client := mcp.Client{Capabilities: json.RawMessage(`{"elicitation":{}}`), Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-		close(asked)
+		close(isRunning)
 		<-answer
 		return json.RawMessage(`{"action":"accept"}`), nil
 	}}
@@ -76,7 +76,7 @@ func (x *crowd) begin(server string, o session.Owner) (end func() error) {
 		ended <- err
 	}()
 	select {
-	case <-asked:
+	case <-isRunning:
 	case err := <-ended:
 		x.Fatalf("the call on %s ended: %v", server, err)
 	}

@@ -43,8 +43,8 @@ func withProgram(t *testing.T, o Options, kind string) (*Client, Target) {
 	return c, Target{ID: "prog", URL: "cmd:0123", Command: &Command{Path: path, Env: env}}
 }
 
-// told calls a tool and returns the first text of its result.
-func told(t *testing.T, c *Client, target Target, call Call) string {
+// textOf calls a tool and returns the first text of its result.
+func textOf(t *testing.T, c *Client, target Target, call Call) string {
 	t.Helper()
 	raw, err := c.Call(t.Context(), target, call)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestProgramLoad(t *testing.T) {
 func TestProgramOwners(t *testing.T) {
 	count := func(c *Client, target Target, agent string) string {
 		agent, user, _ := strings.Cut(agent, " of ")
-		return told(t, c, target, Call{Name: "count", Owner: session.Owner{Way: "token", Agent: agent, User: user}})
+		return textOf(t, c, target, Call{Name: "count", Owner: session.Owner{Way: "token", Agent: agent, User: user}})
 	}
 	for _, kind := range []string{stdiotest.Legacy, stdiotest.Modern} {
 		c, target := withProgram(t, Options{}, kind)
@@ -117,7 +117,7 @@ func TestProgramOwners(t *testing.T) {
 
 func TestProgramAtOnce(t *testing.T) {
 	c, target := withProgram(t, Options{}, stdiotest.Legacy)
-	first := told(t, c, target, Call{Name: "count"})
+	first := textOf(t, c, target, Call{Name: "count"})
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
@@ -130,7 +130,7 @@ func TestProgramAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if last := told(t, c, target, Call{Name: "count"}); last != strings.Replace(first, "1 of", "2 of", 1) {
+	if last := textOf(t, c, target, Call{Name: "count"}); last != strings.Replace(first, "1 of", "2 of", 1) {
 		t.Errorf("%q after %q, want one program", last, first)
 	}
 }
@@ -138,7 +138,7 @@ func TestProgramAtOnce(t *testing.T) {
 func TestProgramDies(t *testing.T) {
 	log, text := logged()
 	c, target := withProgram(t, Options{Log: log}, stdiotest.Legacy)
-	first := told(t, c, target, Call{Name: "count"})
+	first := textOf(t, c, target, Call{Name: "count"})
 	_, err := c.Call(t.Context(), target, Call{Name: "die", Arguments: json.RawMessage(`{"text":"out of cheese"}`)})
 	failed := callError(t, err)
 	want := "The program of MCP server 'prog' ended before its answer was complete. The call was sent and may have taken effect; check before calling again."
@@ -148,7 +148,7 @@ func TestProgramDies(t *testing.T) {
 	if !strings.Contains(failed.Outcome.Error, "exit status 7") || !strings.Contains(failed.Outcome.Error, "out of cheese") {
 		t.Errorf("for the operator: %s", failed.Outcome.Error)
 	}
-	if next := told(t, c, target, Call{Name: "count"}); !strings.HasPrefix(next, "1 of ") || next == first {
+	if next := textOf(t, c, target, Call{Name: "count"}); !strings.HasPrefix(next, "1 of ") || next == first {
 		t.Errorf("after the end: %q, want a new program", next)
 	}
 	if !strings.Contains(text.String(), `"line":"out of cheese"`) {
@@ -275,7 +275,7 @@ func TestProgramEnvironment(t *testing.T) {
 	env["TOKEN"], env["PLAIN"] = "Bearer ${env:GIVEN}", "plain"
 	target.Command.Dir, target.Command.Pass = t.TempDir(), []string{"VAULT_TOKEN"}
 	target.Command.Args = []string{"--verbose", "--api-key", "k3y-in-the-arguments", "last one"}
-	got := told(t, c, target, Call{Name: "environment"})
+	got := textOf(t, c, target, Call{Name: "environment"})
 	for _, want := range []string{"PLAIN=plain", "PATH=" + os.Getenv("PATH"), "cwd=" + target.Command.Dir, "last one", "--verbose", "HTTPS_PROXY=http://me:[secret]@proxy.example:3128", "VAULT_TOKEN=[secret]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the program does not have %q:\n%s", want, got)
@@ -294,7 +294,7 @@ func TestProgramEnvironment(t *testing.T) {
 
 func TestProgramOutput(t *testing.T) {
 	c, target := withProgram(t, Options{}, stdiotest.Legacy)
-	if got := told(t, c, target, Call{Name: "garbage"}); got != "after the garbage" {
+	if got := textOf(t, c, target, Call{Name: "garbage"}); got != "after the garbage" {
 		t.Errorf("garbage: %q", got)
 	}
 	_, err := c.Call(t.Context(), target, Call{Name: "big", Arguments: json.RawMessage(`{"n":50000000}`)})
@@ -303,14 +303,14 @@ func TestProgramOutput(t *testing.T) {
 		t.Errorf("a line of 50 MB: %+v", failed)
 	}
 	start := time.Now()
-	if got := told(t, c, target, Call{Name: "flood", Arguments: json.RawMessage(`{"n":100000}`)}); got != "flooded" {
+	if got := textOf(t, c, target, Call{Name: "flood", Arguments: json.RawMessage(`{"n":100000}`)}); got != "flooded" {
 		t.Errorf("flood: %q", got)
 	}
 	t.Logf("100 MB of standard error in %v", time.Since(start))
-	if got := told(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"ping"}`)}); !strings.Contains(got, `"result":{}`) {
+	if got := textOf(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"ping"}`)}); !strings.Contains(got, `"result":{}`) {
 		t.Errorf("ping: %q", got)
 	}
-	if got := told(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"roots/list"}`)}); !strings.Contains(got, `-32601`) {
+	if got := textOf(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"roots/list"}`)}); !strings.Contains(got, `-32601`) {
 		t.Errorf("roots: %q", got)
 	}
 	if _, err := c.Call(t.Context(), target, Call{Name: "none"}); err == nil || errors.As(err, new(*outcome.CallError)) {
@@ -330,7 +330,7 @@ func TestProgramTellsAndAsks(t *testing.T) {
 					heard = append(heard, string(params.Get("progress")))
 				}}
 				n := 3 + i
-				told(t, c, target, Call{Name: "progress", Arguments: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)), Client: client})
+				textOf(t, c, target, Call{Name: "progress", Arguments: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)), Client: client})
 				if len(heard) != n || heard[n-1] != strconv.Itoa(n-1) {
 					t.Errorf("%s, call of %d: heard %v", kind, n, heard)
 				}
@@ -343,7 +343,7 @@ func TestProgramTellsAndAsks(t *testing.T) {
 	client := mcp.Client{Capabilities: json.RawMessage(`{"elicitation":{}}`), Ask: func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(`{"action":"accept","content":{"to":"` + method + `"}}`), nil
 	}}
-	got := told(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"elicitation/create"}`), Client: client})
+	got := textOf(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"elicitation/create"}`), Client: client})
 	if !strings.Contains(got, `"content":{"to":"elicitation/create"}`) {
 		t.Errorf("the answer to its question: %s", got)
 	}
@@ -353,7 +353,7 @@ func TestProgramFloodsProgress(t *testing.T) {
 	c, target := withProgram(t, Options{}, stdiotest.Legacy)
 	heard := 0
 	client := mcp.Client{Progress: true, Notify: func(string, rawjson.Object) { heard++ }}
-	got := told(t, c, target, Call{Name: "progress", Arguments: json.RawMessage(`{"n":20000}`), Client: client})
+	got := textOf(t, c, target, Call{Name: "progress", Arguments: json.RawMessage(`{"n":20000}`), Client: client})
 	if got != "done" || heard == 0 {
 		t.Errorf("%q after %d events", got, heard)
 	}

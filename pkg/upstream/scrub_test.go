@@ -174,15 +174,15 @@ func FuzzScrubber(f *testing.F) {
 		if len(secret) < minEchoed || len(secret) > 100 || strings.Contains(secretMark, secret) || strings.ContainsAny(secret, "[]") || strings.ContainsAny(before+after, "[]") {
 			return
 		}
-		held := before + secret + after
+		whole := before + secret + after
 		switch way % 3 {
 		case 1:
-			held = before + string(rawjson.Quote(secret)) + after
+			whole = before + string(rawjson.Quote(secret)) + after
 		case 2:
-			held = base64.StdEncoding.EncodeToString([]byte(held))
+			whole = base64.StdEncoding.EncodeToString([]byte(whole))
 		}
 		other := strings.ReplaceAll(before+"|"+after, secret, "")
-		in, err := json.Marshal([]any{held, other, 1.5, map[string]any{held: nil}})
+		in, err := json.Marshal([]any{whole, other, 1.5, map[string]any{whole: nil}})
 		require.OK(t, err)
 		s := newScrubber([]string{secret})
 		got := s.clean(in)

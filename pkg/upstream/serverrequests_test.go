@@ -164,12 +164,12 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 		many = append(many, elicit(fmt.Sprint(i)))
 	}
 	for _, tt := range []struct {
-		name   string
-		ask    askFunc
-		result string
-		says   []string
-		asked  int
-		handed string
+		name      string
+		ask       askFunc
+		result    string
+		says      []string
+		questions int
+		handed    string
 	}{
 		{"it answers the call itself", unanswering, done, []string{elicit("1"), elicit("2")}, 2, ""},
 		{"it takes its question back", unanswering, "", []string{elicit("1"), notification("cancelled", `{"requestId":1,"reason":"never mind"}`)}, 1, ""},
@@ -187,10 +187,10 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 			f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 			f.servers[0].FailOn("tools/call", 1, upstreamtest.Says(tt.result, tt.says...))
 			var mu sync.Mutex
-			asked := 0
+			questions := 0
 			_, err := f.call(Call{Name: "x", Client: mcp.Client{Ask: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 				mu.Lock()
-				asked++
+				questions++
 				mu.Unlock()
 				return tt.ask(ctx, method, params)
 			}}})
@@ -204,8 +204,8 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 			}
 			first, rest, _ := strings.Cut(handed, ", ")
 			wantFirst, wantRest, _ := strings.Cut(tt.handed, ", ")
-			if asked != tt.asked || first != wantFirst || len(rest) != len(wantRest) {
-				t.Errorf("asked %d times, want %d; handed %q, want %q", asked, tt.asked, handed, tt.handed)
+			if questions != tt.questions || first != wantFirst || len(rest) != len(wantRest) {
+				t.Errorf("asked %d times, want %d; handed %q, want %q", questions, tt.questions, handed, tt.handed)
 			}
 		})
 	}
@@ -234,7 +234,7 @@ func TestElicitedByURL(t *testing.T) {
 	if got, err := f.call(Call{Name: "x", Client: mcp.Client{Ask: unanswering, Notify: l.notify}}); err != nil || got != done {
 		t.Errorf("Call = %s, %v", got, err)
 	}
-	if got := strings.Join(l.heard(), "\n"); got != `elicitation/complete {"elicitationId":"e1"}` {
+	if got := strings.Join(l.notes(), "\n"); got != `elicitation/complete {"elicitationId":"e1"}` {
 		t.Errorf("told %s", got)
 	}
 }
@@ -298,20 +298,20 @@ func TestDeclared(t *testing.T) {
 func TestOfficialServersAreAnswered(t *testing.T) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "all"}, func(ctx context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
-		said := func(text string) (*sdk.CallToolResult, any, error) {
+		textResult := func(text string) (*sdk.CallToolResult, any, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
 		}
 		_ = req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Data: "asking"})                                                     //nolint:staticcheck // servers of the handshake protocol use it
 		_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1, Total: 2}) // a client that is gone reads nothing
 		e, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "sure?"})
 		if err != nil {
-			return said("elicit: " + err.Error())
+			return textResult("elicit: " + err.Error())
 		}
 		r, err := req.Session.ListRoots(ctx, nil) //nolint:staticcheck // servers of the handshake protocol ask for it
 		if err != nil {
-			return said("roots: " + err.Error())
+			return textResult("roots: " + err.Error())
 		}
-		return said(e.Action + " " + r.Roots[0].URI)
+		return textResult(e.Action + " " + r.Roots[0].URI)
 	})
 	s := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
 	defer s.Close()
@@ -328,7 +328,7 @@ func TestOfficialServersAreAnswered(t *testing.T) {
 	if err != nil || !strings.Contains(string(got), "accept file:///a") {
 		t.Errorf("Call = %s, %v", got, err)
 	}
-	if got := strings.Join(l.heard(), "\n"); got != `message {"data":"asking","level":"warning"}`+"\n"+`progress {"progress":1,"total":2}` {
+	if got := strings.Join(l.notes(), "\n"); got != `message {"data":"asking","level":"warning"}`+"\n"+`progress {"progress":1,"total":2}` {
 		t.Errorf("told %s", got)
 	}
 }

@@ -26,15 +26,15 @@ import (
 type notebook struct {
 	*fixture
 	*upstreamtest.Server
-	docs  documenttest.Store
-	store *session.Store // on docs
-	asked asked
+	docs        documenttest.Store
+	store       *session.Store // on docs
+	storeCounts storeCounts
 }
 
-// An asked counts the requests to a store.
-type asked struct{ reads, writes, deletes atomic.Int64 }
+// A storeCounts counts the requests to a store.
+type storeCounts struct{ reads, writes, deletes atomic.Int64 }
 
-func (a *asked) count(docs *documenttest.Store) {
+func (a *storeCounts) count(docs *documenttest.Store) {
 	docs.OnDocs = func(context.Context, []document.Key) error { a.reads.Add(1); return nil }
 	docs.OnPut = func(_ context.Context, put []document.Doc) (bool, error) {
 		if put[0].Data == nil {
@@ -46,7 +46,7 @@ func (a *asked) count(docs *documenttest.Store) {
 	}
 }
 
-func (a *asked) String() string {
+func (a *storeCounts) String() string {
 	return fmt.Sprintf("%d reads %d writes %d deletes", a.reads.Load(), a.writes.Load(), a.deletes.Load())
 }
 
@@ -61,7 +61,7 @@ func newNotebook(t *testing.T, o upstreamtest.Options) *notebook {
 	f := newFixture(t, Options{}, o)
 	n := &notebook{fixture: f, Server: f.servers[0]}
 	n.store = session.NewStore(&n.docs)
-	n.asked.count(&n.docs)
+	n.storeCounts.count(&n.docs)
 	return n
 }
 
@@ -131,7 +131,7 @@ func (n *notebook) handshakes(want int) {
 // ops checks the number of requests to the store.
 func (n *notebook) ops(want string) {
 	n.t.Helper()
-	if got := n.asked.String(); got != want {
+	if got := n.storeCounts.String(); got != want {
 		n.t.Errorf("the store was asked for %s, want %s", got, want)
 	}
 }
@@ -166,7 +166,7 @@ func TestAgentsSessions(t *testing.T) {
 		n.write(second, "b", "of b")
 		n.reads(first, "b", "of b")
 		n.reads(first, "a", "of a")
-		n.open(2) // second ends the session that it opened before it knew of the server's sessions
+		n.open(2) // second ends the session that it opened before it knew of the sessions
 	})
 	withNotebook(t, "are one where the operator said so", func(_ *testing.T, n *notebook) {
 		n.targets[0].Shared = true
@@ -263,7 +263,7 @@ func TestSessionsOfTwoInstances(t *testing.T) {
 	withNotebook(t, "taken over and forgotten as well: opened again", func(_ *testing.T, n *notebook) {
 		_, second := both(n)
 		n.EndSessions()
-		n.reads(second, "a", "") // its own session is lost, and so is the one in the store
+		n.reads(second, "a", "") // the server lost its session and the session in the store
 		n.open(1)
 	})
 	withNotebook(t, "by one request, where it is remembered that there are sessions", func(_ *testing.T, n *notebook) {
@@ -294,7 +294,7 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 		if got := used(second); got != before {
 			t.Fatalf("two instances use %s and %s", before, got)
 		}
-		n.open(1) // second ends its own with the credential that opened it
+		n.open(1) // second ends its own session with the credential that opened it
 		token = "new-one"
 		n.SetToken("new-one")
 		after := used(first)
@@ -315,8 +315,8 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 func TestSessionsCostNothing(t *testing.T) {
 	for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Both}, {Protocols: upstreamtest.Legacy}} {
 		var docs documenttest.Store
-		var asked asked
-		asked.count(&docs)
+		var storeCounts storeCounts
+		storeCounts.count(&docs)
 		f := newFixture(t, Options{}, o)
 		for range 2 {
 			f.Client = f.client(Options{Sessions: session.NewStore(&docs)})
@@ -329,7 +329,7 @@ func TestSessionsCostNothing(t *testing.T) {
 				t.Errorf("era %d: %d sessions are remembered", o.Protocols, n)
 			}
 		}
-		if got := asked.String(); got != "0 reads 0 writes 0 deletes" {
+		if got := storeCounts.String(); got != "0 reads 0 writes 0 deletes" {
 			t.Errorf("era %d: the store was asked for %s, want nothing", o.Protocols, got)
 		}
 	}
@@ -352,7 +352,7 @@ func TestSessionsCostTheStore(t *testing.T) {
 		}
 		n.ops("1 reads 1 writes 0 deletes")
 		for range 10 {
-			n.reads(second, "a", "of a") // it does not know of the server's sessions so far
+			n.reads(second, "a", "of a") // it does not know yet that the server has sessions
 		}
 		n.ops("2 reads 1 writes 0 deletes")
 		for range 10 {
@@ -364,7 +364,7 @@ func TestSessionsCostTheStore(t *testing.T) {
 			time.Sleep(time.Minute)
 			n.reads(first, "a", "of a")
 		}
-		n.ops("12 reads 6 writes 0 deletes") // neither uses b's any more, nor second a's: each asks whether it may end it
+		n.ops("12 reads 6 writes 0 deletes") // each asks whether it may end unused sessions
 	})
 }
 
@@ -372,7 +372,7 @@ func TestSessionStoreDown(t *testing.T) {
 	withNotebook(t, "costs no call, and one line of the log", func(t *testing.T, n *notebook) {
 		log, text := logged()
 		n.docs.OnDocs = func(context.Context, []document.Key) error {
-			n.asked.reads.Add(1)
+			n.storeCounts.reads.Add(1)
 			return errors.New("the table is gone")
 		}
 		c := n.client(Options{Sessions: n.store, Log: log})
@@ -387,7 +387,7 @@ func TestSessionStoreDown(t *testing.T) {
 		if n := strings.Count(text.String(), "the table is gone"); n != 1 {
 			t.Errorf("%d lines about the store, want 1:\n%s", n, text)
 		}
-		n.asked.count(&n.docs)
+		n.storeCounts.count(&n.docs)
 		time.Sleep(storeRetry)
 		n.reads(c, "a", "of a")
 		n.reads(n.instance(), "a", "of a")

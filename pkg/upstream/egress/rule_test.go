@@ -16,7 +16,7 @@ func TestRule(t *testing.T) {
 		{"93.184.216.34", true}, {"1.1.1.1", true}, {"100.63.255.255", true}, {"100.128.0.0", true}, {"172.32.0.1", true},
 		{"2606:4700::1111", true}, {"2a00::1", true},
 		{"64:ff9b::5db8:d822", true},           // NAT64 of 93.184.216.34
-		{"2002:5db8:d822::1", true},            // 6to4 of it
+		{"2002:5db8:d822::1", true},            // 6to4 of the same address
 		{"0.0.0.0", false}, {"0.1.2.3", false}, // this network
 		{"127.0.0.1", false}, {"127.9.9.9", false}, {"::1", false},
 		{"10.0.0.1", false}, {"172.16.0.1", false}, {"172.31.255.255", false}, {"192.168.1.1", false}, {"fd00::1", false}, {"fc00::1", false},

@@ -163,7 +163,7 @@ func TestGroup(t *testing.T) {
 		<-r.ExitChannel() // even though the grandchild has its streams
 		gone(t, grandchild)
 	})
-	t.Run("out of the group", func(t *testing.T) { // it cannot be ended, and must not block
+	t.Run("out of the group", func(t *testing.T) { // Stop cannot end it, and must not block
 		r := start(t, `setsid sleep 1000 & echo $!`, process.Options{})
 		pid, err := strconv.Atoi(r.next(t))
 		require.OK(t, err)

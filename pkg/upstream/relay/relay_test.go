@@ -314,18 +314,18 @@ func TestSessionGone(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	begun, ended, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	begun, ended, cancelSeen := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	e := newEndpoint(t, func(w http.ResponseWriter, r *http.Request, m map[string]any) {
 		switch {
 		case m["method"] == "notifications/cancelled":
-			close(told)
+			close(cancelSeen)
 			w.WriteHeader(http.StatusAccepted)
 		case m["id"] == "modern":
 			close(begun)
 			<-r.Context().Done()
 			close(ended)
 		default:
-			<-told
+			<-cancelSeen
 			stream(w) // it ends without an answer
 		}
 	})
@@ -336,7 +336,7 @@ func TestCancel(t *testing.T) {
 	<-ended
 	c.send(`{"jsonrpc":"2.0","id":"older","method":"tools/call","params":{"name":"x"}}`)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"older"}}`)
-	<-told
+	<-cancelSeen
 	c.close() // the client gets no message about either
 	if got := e.requests(); strings.Count(got, "cancelled") != 1 {
 		t.Errorf("requests: %s", got)
