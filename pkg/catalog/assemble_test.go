@@ -29,8 +29,8 @@ func TestAssembleWithoutAShard(t *testing.T) {
 			w.Restart()
 			w.Loaded = nil
 			rep, err := w.Syncer.Assemble(t.Context())
-			if err != nil || len(w.asked()) > 0 {
-				t.Errorf("Assemble = %+v, %v; asked %v", rep, err, w.asked())
+			if err != nil || len(w.loads()) > 0 {
+				t.Errorf("Assemble = %+v, %v; asked %v", rep, err, w.loads())
 			}
 			if got := strings.Join(w.state(), ", "); got != before {
 				t.Errorf("the catalog has %s, want %s", got, before)

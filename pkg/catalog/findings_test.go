@@ -67,9 +67,9 @@ func TestDecodeFormat3(t *testing.T) {
 		t.Errorf("findings known: %v; %d tools, %d items", s.FindingsKnown(), s.Len(), s.Items())
 	}
 	for i := range s.Items() {
-		held := s.Tool(i)
-		held.Signature = strings.ReplaceAll(held.Signature, ": ", ":") // as an earlier version printed it
-		if diff := cmp.Diff(want.Tool(i), held); diff != "" {
+		row := s.Tool(i)
+		row.Signature = strings.ReplaceAll(row.Signature, ": ", ":") // as an earlier version printed it
+		if diff := cmp.Diff(want.Tool(i), row); diff != "" {
 			t.Errorf("tool %d (-want +got):\n%s", i, diff)
 		}
 		if diff := cmp.Diff(want.Findings(i), s.Findings(i)); diff != "" {

@@ -78,8 +78,8 @@ func listing(lists map[string][]string) *gatewaytest.Servers {
 	return s
 }
 
-// asked returns the servers that the last sync loaded.
-func (w *fixture) asked() (ids []string) {
+// loads returns the servers that the last sync loaded.
+func (w *fixture) loads() (ids []string) {
 	for _, target := range w.Loaded {
 		ids = append(ids, target.ID)
 	}

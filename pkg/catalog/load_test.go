@@ -71,7 +71,7 @@ func TestLoadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	*keys = nil
-	held, err := catalog.Load(t.Context(), store, nil)
+	snap, err := catalog.Load(t.Context(), store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,20 +80,20 @@ func TestLoadAgain(t *testing.T) {
 	}
 
 	*keys = nil
-	if again, err := catalog.Load(t.Context(), store, held); err != nil || again != held {
+	if again, err := catalog.Load(t.Context(), store, snap); err != nil || again != snap {
 		t.Errorf("unchanged: Load = %p, %v; want what was held", again, err)
 	}
 	cur := s.Current()
 	cur.Outcomes = []outcome.Outcome{{ServerID: "fs", Status: outcome.Transient}}
 	put(t, store, cur, s)
-	again, err := catalog.Load(t.Context(), store, held)
+	again, err := catalog.Load(t.Context(), store, snap)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if fs, _ := again.Server("fs"); fs.Outcome.Status != outcome.Transient {
 		t.Errorf("outcome = %+v, want the new one", fs.Outcome)
 	}
-	if fs, _ := held.Server("fs"); fs.Outcome.Status != "" {
+	if fs, _ := snap.Server("fs"); fs.Outcome.Status != "" {
 		t.Error("the snapshot that was held has changed")
 	}
 	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.CurrentKey}, *keys); diff != "" {

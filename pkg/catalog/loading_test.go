@@ -54,16 +54,16 @@ func TestLoadShards(t *testing.T) {
 	if n := len(first.Current().Shards); n != 5 {
 		t.Fatalf("%d shards", n)
 	}
-	held, err := catalog.Load(t.Context(), store, nil)
+	snap, err := catalog.Load(t.Context(), store, nil)
 	require.OK(t, err)
-	if len(keys) != 6 || held.SHA256() != first.SHA256() || held.Len() != 20 {
-		t.Errorf("%d objects are read for %d tools", len(keys), held.Len())
+	if len(keys) != 6 || snap.SHA256() != first.SHA256() || snap.Len() != 20 {
+		t.Errorf("%d objects are read for %d tools", len(keys), snap.Len())
 	}
 
 	keys = nil
 	in.Servers[5].Tools[0] = define(t, `{"name":"read","description":"Another one."}`)
 	second := save(t, store, in)
-	got, err := catalog.Load(t.Context(), store, held)
+	got, err := catalog.Load(t.Context(), store, snap)
 	require.OK(t, err)
 	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.Key(second.Current().Shards[2].SHA256)}, keys); diff != "" {
 		t.Errorf("after a change of one server (-want +got):\n%s", diff)
@@ -186,18 +186,18 @@ func TestCurrentForm1(t *testing.T) {
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
 	w.sync()
-	held := w.load()
-	cur := held.Current()
+	snap := w.load()
+	cur := snap.Current()
 	w.Put(catalog.CurrentKey, fmt.Sprintf(`{"format":1,"sha256":%q,"size":%d,"tools":1,"config":%q,"started_at":"2026-11-01T10:20:33Z","synced_at":"2026-11-01T10:20:33Z","stored_at":"2026-11-01T10:20:33Z","outcomes":[],"servers":[{"name":"fs","identity":%q}],"baselines":[%q]}`,
 		cur.SHA256, cur.Size, cur.Config, cur.Servers[0].Identity, cur.Baselines[0]))
 	old := w.load()
-	if old.Len() != 1 || old.SHA256() != held.SHA256() {
+	if old.Len() != 1 || old.SHA256() != snap.SHA256() {
 		t.Errorf("%d tools, %s", old.Len(), old.SHA256())
 	}
 	w.Restart()
 	w.sync()
 	text := read(t, w, catalog.CurrentKey)
-	for _, part := range []string{`{"format":2,`, `"shards":[{"sha256":"` + held.SHA256() + `",`} {
+	for _, part := range []string{`{"format":2,`, `"shards":[{"sha256":"` + snap.SHA256() + `",`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("current.json has no %s: %s", part, text)
 		}

@@ -93,8 +93,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// A lost store can also have had data about a server that is no longer configured. Then nothing is
-// known of the server's tools, and its first list has passed.
+// A lost store can also have had data about a server that is no longer configured. Then no data
+// about the server's tools exists, and the server has no first list any more.
 func TestBaselineOfALostStore(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
@@ -417,5 +417,5 @@ func TestRecoverDuringARace(t *testing.T) {
 	wantStands(t, w, locked...)
 }
 
-// A swapped store can be replaced by another one.
+// Another store can replace a swapped store.
 type swapped struct{ *approvaltest.Mem }

@@ -60,15 +60,15 @@ func TestSyncDueRests(t *testing.T) {
 			}
 			w.sync()
 			w.Clock.Wait(c.rest - time.Minute)
-			if rep := w.syncDue(); rep.Resting != 3 || len(w.asked()) != 0 || rep.Tools != 3 || rep.Built || len(rep.Missing()) != 0 || rep.Servers[0].Kept {
-				t.Errorf("after %v: %d left alone, asked %v; %+v", c.rest-time.Minute, rep.Resting, w.asked(), rep.Servers[0])
+			if rep := w.syncDue(); rep.Resting != 3 || len(w.loads()) != 0 || rep.Tools != 3 || rep.Built || len(rep.Missing()) != 0 || rep.Servers[0].Kept {
+				t.Errorf("after %v: %d left alone, asked %v; %+v", c.rest-time.Minute, rep.Resting, w.loads(), rep.Servers[0])
 			}
 			if at := w.load().Current(); !at.SyncedAt.Equal(w.Clock.Now()) || len(at.Outcomes) != 3 || at.Outcomes[0].CheckedAt.Equal(at.SyncedAt) {
 				t.Errorf("current.json: synced %v, outcomes %+v", at.SyncedAt, at.Outcomes)
 			}
 			w.Clock.Wait(time.Minute)
-			if rep := w.syncDue(); rep.Resting != 0 || len(w.asked()) != 3 {
-				t.Errorf("after %v: %d left alone, asked %v", c.rest, rep.Resting, w.asked())
+			if rep := w.syncDue(); rep.Resting != 0 || len(w.loads()) != 3 {
+				t.Errorf("after %v: %d left alone, asked %v", c.rest, rep.Resting, w.loads())
 			}
 		})
 	}
@@ -114,14 +114,14 @@ func TestSyncDueAsks(t *testing.T) {
 			if slices.Sort(read); !slices.Equal(read, append(c.want, c.left...)) {
 				t.Errorf("read the records of %v, asked %v", read, c.want)
 			}
-			if diff := cmp.Diff(c.want, w.asked()); diff != "" {
+			if diff := cmp.Diff(c.want, w.loads()); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
 			if rep.Tools != len(rep.Servers) {
 				t.Errorf("%d tools of %d servers", rep.Tools, len(rep.Servers))
 			}
-			if w.sync(); len(w.asked()) != len(rep.Servers) {
-				t.Errorf("a sync that a person asks for asks %v", w.asked())
+			if w.sync(); len(w.loads()) != len(rep.Servers) {
+				t.Errorf("a sync that a person asks for asks %v", w.loads())
 			}
 		})
 	}

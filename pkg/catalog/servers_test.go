@@ -55,13 +55,13 @@ func TestOrderOfFailingServers(t *testing.T) {
 		w := slow(t, 5, nil)
 		w.Server("s00").Outcome, w.Server("s02").Outcome = transient(), transient()
 		w.sync()
-		if diff := cmp.Diff([]string{"s00", "s01", "s02", "s03", "s04"}, w.asked()); diff != "" {
+		if diff := cmp.Diff([]string{"s00", "s01", "s02", "s03", "s04"}, w.loads()); diff != "" {
 			t.Errorf("the first sync asks (-want +got):\n%s", diff)
 		}
 		for range 3 {
 			time.Sleep(5 * time.Minute)
 			w.sync()
-			if diff := cmp.Diff([]string{"s01", "s03", "s04", "s00", "s02"}, w.asked()); diff != "" {
+			if diff := cmp.Diff([]string{"s01", "s03", "s04", "s00", "s02"}, w.loads()); diff != "" {
 				t.Errorf("a later sync asks (-want +got):\n%s", diff)
 			}
 		}
@@ -73,7 +73,7 @@ func TestOrderOfRequiredServers(t *testing.T) {
 	w.ConfigureOnly(map[string]string{"a": "", "b": `,"required":true`})
 	w.serve(map[string][]string{"a": {"x"}, "b": {"y"}})
 	w.sync()
-	if diff := cmp.Diff([]string{"b", "a"}, w.asked()); diff != "" {
+	if diff := cmp.Diff([]string{"b", "a"}, w.loads()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -111,16 +111,16 @@ func TestSyncOutOfTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked := slices.Clone(w.asked())
-			if len(asked) != 3 || rep.Unasked != 10-len(asked) {
-				t.Errorf("sync %d asks %v and reports %d unasked", n, asked, rep.Unasked)
+			loads := slices.Clone(w.loads())
+			if len(loads) != 3 || rep.Unasked != 10-len(loads) {
+				t.Errorf("sync %d asks %v and reports %d unasked", n, loads, rep.Unasked)
 			}
 			for _, s := range rep.Servers {
-				if s.Unasked == slices.Contains(asked, s.Name) {
+				if s.Unasked == slices.Contains(loads, s.Name) {
 					t.Errorf("sync %d: %+v", n, s)
 				}
 			}
-			for _, name := range asked {
+			for _, name := range loads {
 				timesAsked[name]++
 			}
 			time.Sleep(5 * time.Minute)

@@ -93,7 +93,7 @@ func (w *world) input(prev *Snapshot) Input {
 	in := Input{Words: w.words, ShardTools: most}
 	for name, s := range w.servers {
 		c := *s
-		if _, held := prev.Server(name); held && !w.changed[name] {
+		if _, exists := prev.Server(name); exists && !w.changed[name] {
 			c.Tools, c.Same = nil, true
 		}
 		in.Servers = append(in.Servers, c)
@@ -202,7 +202,7 @@ func full(t *testing.T, s *Snapshot) {
 	}
 }
 
-// base is a catalog of many servers, each of which names a tool of the next one.
+// base is a catalog of many servers. Each server names a tool of the next server.
 func base(t *testing.T) (Input, *Snapshot) {
 	in := Input{ShardTools: most}
 	for i := range 20 {

@@ -181,11 +181,11 @@ func TestDecisionDuringASync(t *testing.T) {
 			return false, nil
 		}
 		did = true
-		held, err := w.Approvals.Get(ctx, r.ID())
+		current, err := w.Approvals.Get(ctx, r.ID())
 		if err != nil {
 			return false, err
 		}
-		next, e, err := approval.Disable(held, approval.Author{Actor: "ann", Note: "no"}, w.Clock.Now())
+		next, e, err := approval.Disable(current, approval.Author{Actor: "ann", Note: "no"}, w.Clock.Now())
 		if err != nil {
 			return false, err
 		}

@@ -212,7 +212,7 @@ func TestServerDisabled(t *testing.T) {
 	w.Restart()
 	w.sync()
 	wantState(t, w, "fs:read: approved", "git:log: approved")
-	if diff := cmp.Diff([]string{"fs"}, w.asked()); diff != "" {
+	if diff := cmp.Diff([]string{"fs"}, w.loads()); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	git, _ := w.load().Server("git")

@@ -149,11 +149,11 @@ func TestUnchangedSyncEndsAsAnyOther(t *testing.T) {
 		}
 		w.sync()
 		got := w.load()
-		held := w.Syncer
+		syncer := w.Syncer
 		w.Restart()
 		w.shared = step%2 == 1
 		rep, err := w.trySync()
-		if w.Syncer, w.shared = held, false; err != nil {
+		if w.Syncer, w.shared = syncer, false; err != nil {
 			t.Fatal(err)
 		}
 		want := w.load()

@@ -21,8 +21,8 @@ import (
 // A reordered loader reports the outcomes of servers in its own order.
 type reordered struct {
 	*gatewaytest.Servers
-	order func([]outcome.Outcome)
-	told  atomic.Int64 // outcomes that each has received
+	order    func([]outcome.Outcome)
+	outcomes atomic.Int64 // outcomes that each has received
 }
 
 func (l *reordered) LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) {
@@ -31,7 +31,7 @@ func (l *reordered) LoadEach(ctx context.Context, targets []upstream.Target, eac
 	l.order(all)
 	for _, o := range all {
 		each(o)
-		l.told.Add(1)
+		l.outcomes.Add(1)
 	}
 }
 
@@ -63,33 +63,33 @@ func TestUnworkedAnswersAreBounded(t *testing.T) {
 		w.Serve(fmt.Sprintf("s%03d", i), "x")
 	}
 	w.ConfigureOnly(urls)
-	held := make(chan struct{})
+	release := make(chan struct{})
 	loader := &reordered{Servers: w.Servers, order: func([]outcome.Outcome) {}}
-	w.Syncer = catalog.NewSyncer(w.Objects, slowRecords{w.Approvals, held}, loader, &catalog.SyncOptions{Now: w.Clock.Now})
+	w.Syncer = catalog.NewSyncer(w.Objects, slowRecords{w.Approvals, release}, loader, &catalog.SyncOptions{Now: w.Clock.Now})
 	ended := make(chan catalog.Report)
 	go func() { ended <- w.sync() }()
 	var before int64 = -1
-	for now := loader.told.Load(); now == 0 || now != before; now = loader.told.Load() {
+	for now := loader.outcomes.Load(); now == 0 || now != before; now = loader.outcomes.Load() {
 		before = now
 		time.Sleep(100 * time.Millisecond)
 	}
 	if before > 40 {
 		t.Errorf("%d answers were taken while none could be worked off", before)
 	}
-	close(held)
-	if rep := <-ended; rep.New != servers || loader.told.Load() != servers {
-		t.Errorf("%d tools are new, %d answers taken", rep.New, loader.told.Load())
+	close(release)
+	if rep := <-ended; rep.New != servers || loader.outcomes.Load() != servers {
+		t.Errorf("%d tools are new, %d answers taken", rep.New, loader.outcomes.Load())
 	}
 }
 
 // slowRecords is a store whose records cannot be read before a channel is closed.
 type slowRecords struct {
 	*approvaltest.Mem
-	held chan struct{}
+	release chan struct{}
 }
 
 func (s slowRecords) RecordsIfChanged(ctx context.Context, server, mark string) ([]approval.Record, string, error) {
-	<-s.held
+	<-s.release
 	return s.Mem.RecordsIfChanged(ctx, server, mark)
 }
 

@@ -14,14 +14,14 @@ import (
 // whether or not a worker, which knows only that store, has loaded the server since.
 func TestSharedStoreSetBack(t *testing.T) {
 	large := fmt.Sprintf(`{"name":"large","description":%q}`, strings.Repeat("word ", 2000))
-	asked := func(w *fixture) (catalog.Report, error) { return w.share(true) }
+	share := func(w *fixture) (catalog.Report, error) { return w.share(true) }
 	for name, c := range map[string]struct {
 		id    string
 		syncs func(*fixture) (catalog.Report, error)
 	}{
 		"nobody is asked":     {"a:x", func(w *fixture) (catalog.Report, error) { return w.worker().Assemble(t.Context()) }},
-		"the server is asked": {"a:x", asked},
-		"by no witness":       {"a:large", asked}, // which is a small record: see [catalog.Snapshot.Witness]
+		"the server is asked": {"a:x", share},
+		"by no witness":       {"a:large", share}, // which is a small record: see [catalog.Snapshot.Witness]
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := shared(t)

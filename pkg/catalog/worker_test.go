@@ -144,9 +144,9 @@ func TestSharedMessageTwice(t *testing.T) {
 	if err != nil || len(names) != 3 {
 		t.Fatalf("due are %v, %v", names, err)
 	}
-	for i, want := range []struct{ asked, put, skipped int }{{3, 3, 0}, {0, 0, 3}, {0, 0, 3}} {
+	for i, want := range []struct{ loads, put, skipped int }{{3, 3, 0}, {0, 0, 3}, {0, 0, 3}} {
 		rep, err := w.work(run, names)
-		if err != nil || len(rep.Servers) != want.asked || rep.Put != want.put || len(rep.Skipped) != want.skipped {
+		if err != nil || len(rep.Servers) != want.loads || rep.Put != want.put || len(rep.Skipped) != want.skipped {
 			t.Errorf("message %d: %d asked, %d put, %d skipped, %v; want %+v", i, len(rep.Servers), rep.Put, len(rep.Skipped), err, want)
 		}
 		if i == 1 {
@@ -366,16 +366,16 @@ func TestDue(t *testing.T) {
 	}
 	w.Clock.Set(day(1).Add(time.Hour), 0)
 	w.mustShare(true)
-	asked := 0
+	loads := 0
 	for range 12 * 60 { // 12 hours, by the minute
 		w.Clock.Wait(time.Minute)
 		if len(due(false)) > 0 {
-			asked++
+			loads++
 			w.mustShare(false)
 		}
 	}
-	if asked < 20 || asked > 34 {
-		t.Errorf("unchanged servers were asked %d times in 12 hours", asked)
+	if loads < 20 || loads > 34 {
+		t.Errorf("unchanged servers were asked %d times in 12 hours", loads)
 	}
 	w.Server("b").Tools = []string{"z", "new"}
 	w.Clock.Wait(time.Hour)
