@@ -127,7 +127,7 @@ func TestSessionDeleteNotStored(t *testing.T) {
 	}
 }
 
-// If nobody knows which sessions have ended, all earlier sessions have.
+// If nobody knows which sessions have ended, all earlier sessions count as ended.
 func TestEndedSessionsUnread(t *testing.T) {
 	for name, damage := range map[string]func(store *objecttest.Mem){
 		"out of reach": func(store *objecttest.Mem) {

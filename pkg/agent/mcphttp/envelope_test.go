@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every invalid message is refused as JSON-RPC, and reaches no tool.
+// The handler refuses every invalid message with JSON-RPC, and no message reaches a tool.
 func TestBadMessages(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}`
 	for name, tt := range map[string]struct {

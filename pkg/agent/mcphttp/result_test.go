@@ -34,7 +34,7 @@ func FuzzQuotedLen(f *testing.F) {
 	})
 }
 
-// A decorated result that is an object stays an object with the same values.
+// decorate keeps a result that is an object an object with the same values.
 func FuzzDecorate(f *testing.F) {
 	for _, s := range []string{
 		`{"content":[],"isError":true,"structuredContent":{}}`, `{"_meta":{"a":1}}`, `{"a":1,"a":2}`, `{"tools":[]}`, `{ }`, `[]`, `{"a":}`, `{"resultType":"x"}`,

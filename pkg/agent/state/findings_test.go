@@ -58,8 +58,8 @@ func TestLoaderFindingsUnknown(t *testing.T) {
 				if known {
 					want = lock.None
 				}
-				if got != want || h.called()[id] != want {
-					t.Errorf("%s, known %v: %s is %q, called %q, want %q", test.review, known, id, got, h.called()[id], want)
+				if got != want || h.callStatuses()[id] != want {
+					t.Errorf("%s, known %v: %s is %q, called %q, want %q", test.review, known, id, got, h.callStatuses()[id], want)
 				}
 			}
 		}

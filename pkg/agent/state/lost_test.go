@@ -14,8 +14,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// called returns the status that a call of each tool would use, with the record in the store now.
-func (h *fixture) called() map[string]lock.Status {
+// callStatuses returns the status that a call of each tool would use, with the record in the store
+// now.
+func (h *fixture) callStatuses() map[string]lock.Status {
 	h.T.Helper()
 	v := h.States.Load(h.T.Context()).View(anyone())
 	out := map[string]lock.Status{}
@@ -83,7 +84,7 @@ func TestLoaderLostStore(t *testing.T) {
 				swapped.Approvals = h.Approvals
 				h.Clock.Wait(time.Minute)
 
-				if diff := cmp.Diff(test.want, h.called()); diff != "" {
+				if diff := cmp.Diff(test.want, h.callStatuses()); diff != "" {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
 				lost := h.Approvals != today

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// said returns the note of the refused call of s:read, or "" if there is none.
-func (gw *fixture) said() string {
+// lockNote returns the note of the refused call of s:read, or "" if there is none.
+func (gw *fixture) lockNote() string {
 	gw.T.Helper()
 	r := gw.Call("call_tool_read", `{"name":"s:read"}`)
 	lock := require.JSON[struct{ Status, Note string }](gw.T, r.Meta["dev.portcullis/lock"])
@@ -77,7 +77,7 @@ func TestCallSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gw := serving(t, "", "", def("read", "Reads.", readOnly))
 			test.do(gw)
-			if got := gw.said(); got != test.want {
+			if got := gw.lockNote(); got != test.want {
 				t.Errorf("note %q, want %q", got, test.want)
 			}
 			gw.sentNothing()
