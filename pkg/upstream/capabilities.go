@@ -17,8 +17,8 @@ const (
 )
 
 // declared returns the capabilities for a request to a server of the stateless protocol that does
-// not declare those of a caller. Such a server asks questions in its results, and the gateway can
-// pass these on in every protocol.
+// not declare a caller's capabilities. Such a server asks questions in its results, and the gateway
+// can pass these on in every protocol.
 func (t Target) declared() string {
 	if t.Asks == AsksOff {
 		return "{}"

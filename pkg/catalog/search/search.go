@@ -1,4 +1,4 @@
-// Package search ranks tools for a query. It adds two signals: BM25F over six fields, for equal
+// Package search ranks tools for a query by the sum of two signals: BM25F over six fields, for equal
 // words, and the cosine of two small vectors, for words with the same meaning.
 //
 // The package is pure, and it ranks views. The caller passes a view, which is the set of documents
