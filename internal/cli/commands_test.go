@@ -40,15 +40,17 @@ func TestCommandsPage(t *testing.T) {
 
 const commandsHead = `# Commands
 
-Made from the program itself, as ` + "`portcullis COMMAND --help`" + ` prints it. A command that is about a
-gateway is so about the folder that you are in, about that of ` + "`--dir`" + `, or about the gateway at
-` + "`--url`" + `, with the credential in ` + "`PORTCULLIS_TOKEN`" + `. If a gateway runs on the folder that one is asked,
-else the folder is opened: what is decided, and what the audit says of it, is the same. A command
-that only reads writes nothing into the folder.
+This page is generated from the program's help, ` + "`portcullis COMMAND --help`" + `.
+A command works on the gateway of the current folder or of ` + "`--dir`" + `,
+or on the gateway at ` + "`--url`" + `,
+with the credential in ` + "`PORTCULLIS_TOKEN`" + `.
+If a gateway runs on the folder, the command asks it; otherwise the command opens the folder.
+Decisions and audit events are the same in both cases. A command that only reads writes nothing
+into the folder.
 
-The exit code is 0; 1 if something went wrong or was refused; 2 if the command line is not
-understood; 3 if what was compared differs. What programs read (` + "`-o json`" + `) goes to standard output,
-and what is told to people beside it to standard error.
+The exit code is 0; 1 if something failed or was refused; 2 if the command line is wrong; 3 if the
+compared things differ. Output for programs (` + "`-o json`" + `) goes to standard output.
+Messages for people that accompany it go to standard error.
 `
 
 // cell returns a text for a cell of a table.
