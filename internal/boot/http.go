@@ -53,7 +53,7 @@ func (p *Program) explainToBrowser(mcp http.Handler, base string) http.Handler {
 	text := "This is the MCP endpoint of a Portcullis gateway. Agents talk to it with POST; a browser has nothing to see here.\n\n" +
 		"People decide which tools agents may call at " + p.Settings.AdminURL + "/admin\n" +
 		"How to connect each client: " + p.Settings.AdminURL + "/admin/connect\n" +
-		"Its endpoint: " + base + "/mcp\n"
+		"The endpoint for agents: " + base + "/mcp\n"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 			mcp.ServeHTTP(w, r)
@@ -89,7 +89,7 @@ func (p *Program) Warm(ctx context.Context) {
 		_, _ = p.Stores.Approvals.Get(ctx, tool.ID{Server: "-", Name: "-"})
 	})
 	if p.Settings.Access.Takes(identity.WayToken) {
-		// the call that builds the handlers returns this error
+		// the functions that build the handlers return this error too
 		wg.Go(func() { _ = p.readTokens(ctx) })
 	}
 	wg.Wait()

@@ -37,20 +37,21 @@ func newClerk(t *testing.T) *clerk {
 	return c
 }
 
-// run runs portcullis requests.
+// run runs the command "portcullis requests" with arguments.
 func (c *clerk) run(args ...string) (out, said string, err error) {
 	var stdout, stderr bytes.Buffer
 	env := &environment{getenv: bears(c.Admin), stdout: &stdout, stderr: &stderr}
 	err = run(c.t.Context(), append(append([]string{"requests"}, args...), "--url", c.URL), env)
 	for line := range strings.Lines(stdout.String()) {
 		if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\u202e\u009b\x00\r") {
-			c.t.Errorf("a line that a terminal obeys: %q", line)
+			c.t.Errorf("a line with control characters for the terminal: %q", line)
 		}
 	}
 	return stdout.String(), stderr.String(), err
 }
 
-// must is run for a command that must succeed and print all of these texts.
+// must calls run for a command that must succeed and print all of these texts. The texts are
+// separated by |.
 func (c *clerk) must(want string, args ...string) string {
 	c.t.Helper()
 	out, said, err := c.run(args...)

@@ -108,7 +108,7 @@ func TestDecideByForms(t *testing.T) {
 	tab := d.tab
 	tab.Scripts(false)
 	tab.Goto("/admin")
-	tab.Loads("the way to all that waits", func() { tab.ClickText("main a", "Review all 43") })
+	tab.Loads("the link to all pending tools", func() { tab.ClickText("main a", "Review all 43") })
 	var severe []string
 	blocked := ""
 	for n := 0; tab.Has(note); n++ {

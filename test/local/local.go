@@ -48,8 +48,8 @@ func Addr(t testing.TB) string {
 	return ""
 }
 
-// Quick runs a function up to five times, and fails the test unless one run takes less than most.
-// Slow code is slow in every run, but other processes rarely delay every run.
+// Quick runs a function up to five times. It fails the test if no run is shorter than most, the
+// limit. Slow code is slow in every run, but other processes rarely delay every run.
 func Quick(t testing.TB, what string, most time.Duration, run func()) {
 	t.Helper()
 	best := time.Duration(math.MaxInt64)

@@ -32,8 +32,9 @@ const (
 	hook = home + "/ready.d/10-data.py"
 )
 
-// beside returns the path of a program in the folder of the variable's program. Without the
-// variable, beside skips the test, or fails it if CI=true.
+// beside returns the path of the program called name. It is in the same folder as the program whose
+// path the environment variable contains. Without the variable, beside skips the test, or fails it
+// if CI=true.
 func beside(t *testing.T, variable, name string) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(os.Getenv(variable)), name)

@@ -57,7 +57,7 @@ func TestAgentsKeepApart(t *testing.T) {
 				bobs.remembers(server, ofBob)
 				anns.wantRecall(server, ofAnn, ofBob)
 				bobs.wantRecall(server, ofBob, ofAnn)
-				if !modern && server == "remote" { // another client of hers has a session of its own
+				if !modern && server == "remote" { // a second client of Ann has a separate session
 					newWire(t, url, ann, false, `{}`).wantRecall(server, "nothing", ofAnn)
 				}
 			})
@@ -65,8 +65,8 @@ func TestAgentsKeepApart(t *testing.T) {
 	}
 }
 
-// Each instance of the gateway accepts a client's session, and uses the server's session that
-// belongs to it.
+// Each instance of the gateway accepts the session of a client, and uses the session at the server
+// that belongs to this client's session.
 func TestSessionFollowed(t *testing.T) {
 	server := Lanes(t)
 	stack := lambdatest.NewStack(t, emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync"), map[string]string{

@@ -25,7 +25,7 @@ func (s *Server) Fail(f Fault) { s.FailOn("", -1, f) }
 func (s *Server) FailTimes(n int, f Fault) { s.FailOn("", n, f) }
 
 // FailOn makes the next n requests with a JSON-RPC method fail. If n is below 0, all of them fail.
-// Faults are used in the order of the calls.
+// If several faults match a request, the server uses the earliest fault.
 func (s *Server) FailOn(method string, n int, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func HTML() Fault {
 	return Status(http.StatusOK, "<!doctype html><title>Welcome</title>", "Content-Type", "text/html; charset=utf-8")
 }
 
-// Body answers 200 with a JSON body of any text.
+// Body answers 200 with any text, and says that the text is JSON.
 func Body(body string) Fault { return Status(http.StatusOK, body, "Content-Type", "application/json") }
 
 // BadJSON answers 200 with a whole body that is not JSON.

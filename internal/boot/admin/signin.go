@@ -19,8 +19,8 @@ type Browsers struct {
 	Codes *signin.Codes
 }
 
-// signIn returns how people sign in, or nil if nobody can: callers have to send a JWT or a
-// signature, which nobody can type, or the gateway accepts no caller.
+// signIn returns how people sign in, or nil if nobody can. Nobody can sign in if the gateway
+// accepts only JWTs or signatures, because nobody can type these, or if it accepts no caller.
 func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*console.SignIn, error) {
 	a := p.Settings.Access
 	out := &console.SignIn{
@@ -31,13 +31,14 @@ func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*conso
 	if a.ClientID != "" {
 		o.Client = a.JWT.Issuer + " " + a.ClientID
 	}
-	// The cookie of a session has 256 random bits, so nobody can invert or guess its hash with any
-	// key. The key exists so that the sessions end with it. A session made from an agent token ends
-	// with that token, because each request looks it up. Its key is therefore no secret, and stays
-	// when the key of the tokens is replaced. Without agent tokens the secret that opens /admin is
-	// the key. For the bootstrap token the digest in the setting is enough, and ends the sessions
-	// with the token. If people sign in only at the issuer, the key is the issuer and the client
-	// ID.
+	// The key hashes the cookies of sessions. A cookie has 256 random bits, so its hash is safe
+	// with any key. The key has another purpose: if it changes, all sessions end.
+	//
+	// A session made from an agent token ends with that token, because each request looks it up. So
+	// with agent tokens the key is no secret, and stays when the key of the tokens is replaced.
+	// Without agent tokens the secret that opens /admin is the key. If that is the bootstrap token,
+	// its digest in the setting is the key, so a new bootstrap token ends the sessions. If people
+	// sign in only at the issuer, the key is the issuer and the client ID.
 	var key token.Key
 	var err error
 	switch {

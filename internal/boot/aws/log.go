@@ -20,8 +20,8 @@ func newLog(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(requestHandler{h})
 }
 
-// rename gives the members of slog the names of Lambda's format. It does not rename the audit's own
-// member time, which is text.
+// rename gives the members of slog the names of Lambda's format. It does not rename the member
+// "time" of an audit event, whose value is text.
 func rename(groups []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey && a.Value.Kind() != slog.KindTime {
 		return a

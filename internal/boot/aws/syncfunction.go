@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 )
 
-// InProcess is the name of the sync function that makes a function sync and send notices in its own
-// process. `sam local` needs this because it cannot start another function.
+// InProcess is a special name of the sync function. With it, a function syncs and sends notices in
+// its own process. `sam local` needs this because it cannot start another function.
 const InProcess = "in-process"
 
 // The sources of an event for the sync function.

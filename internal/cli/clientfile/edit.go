@@ -21,8 +21,8 @@ type Change struct {
 }
 
 // Merge returns a file with all entries of addition. addition has the format of the same client's
-// file. Everything else stays, byte by byte. Merge replaces an existing entry that differs, or
-// returns [ErrTaken]. If data is empty, the result is addition.
+// file. Everything else stays, byte by byte. If an existing entry differs, Merge replaces it, or
+// returns [ErrTaken] if replace is false. If data is empty, the result is addition.
 func Merge(path string, data, addition []byte, replace bool) (Change, error) {
 	if strings.TrimSpace(strings.TrimPrefix(string(data), bom)) == "" {
 		return Change{Data: addition}, nil
@@ -63,7 +63,8 @@ type step struct {
 	value *rawjson.Node
 }
 
-// stepsOf returns the steps that add more to the file before. data is the text of before.
+// stepsOf returns the steps that add entries to a file. before is the parsed file, data its text,
+// and more contains the entries.
 func stepsOf(
 	path string, data []byte, before, more *rawjson.Node, replace bool,
 ) (steps []step, err error) {
@@ -76,7 +77,7 @@ func stepsOf(
 			continue
 		case old.Kind != value.Kind:
 			place := Place{path, at.lineOf(old.Offset)}
-			return nil, &fault{place, name + " is not what the client reads there"}
+			return nil, &fault{place, name + " has a different type than the client expects"}
 		}
 		for entry, value := range value.All() {
 			there := old.Get(entry)
@@ -118,7 +119,7 @@ func Remove(path string, data []byte, holder, name string) (Change, error) {
 	var out []byte
 	if FormatOf(path, data) == TOML {
 		if len(want.Get(holder).Keys) == 0 {
-			set(want, []string{holder}, nil) // the holder is not in the file
+			set(want, []string{holder}, nil) // a TOML file has no holder without entries
 		}
 		out, err = cutTOML(data, []string{holder, name})
 		return Change{Data: out}, checked(path, out, want, err)
@@ -151,8 +152,8 @@ func checked(path string, out []byte, want *rawjson.Node, err error) error {
 		return nil // a TOML file may be empty
 	}
 	if got, err := parse(path, out); err != nil || !equal(got, want) {
-		return &fault{Place{path, 0}, "is written in a way that cannot be changed here " +
-			"without a risk for the rest of it: change it by hand"}
+		return &fault{Place{path, 0}, "has a form that portcullis cannot edit without " +
+			"a risk for the other entries: change it by hand"}
 	}
 	return nil
 }

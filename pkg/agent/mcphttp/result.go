@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxQuoted limits an answer as a JSON string, which is its form in a Lambda function's result. The
-// limit of Lambda is 6 MiB, and includes the headers. Quotes and backslashes double in a string, so
-// an answer within its own limit may still exceed maxQuoted.
+// maxQuoted limits the bytes of an answer that is inside a JSON string, as in the result of a
+// Lambda function. The limit of Lambda is 6 MiB, and includes the headers. Quotes and backslashes
+// double in a string, so an answer within its own limit may still exceed maxQuoted.
 const maxQuoted = 6<<20 - 16<<10
 
 // The values of resultType.
@@ -137,8 +137,8 @@ func textContent(text string) []byte {
 var errTooLong = errors.New("answer is over the limit")
 
 // exceeded returns the limit, in bytes, that an answer with this result would exceed, or 0. The
-// exceeded limit is the argument limit, or the limit of a JSON string if the answer is inside such
-// a string.
+// argument limit applies to every answer. If quoted is set, the answer is inside a JSON string, and
+// maxQuoted applies too.
 func exceeded(result json.RawMessage, limit int, quoted bool) int {
 	const around = mcp.MaxID + 64 // the envelope
 	if len(result)+around > limit {

@@ -20,9 +20,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// TestPolicyFile is the table of tools that an operator locks and unlocks with the policy file. It
-// covers a process that continues, and one that starts at that moment. The sync after each change
-// keeps the last good file.
+// TestPolicyFile changes the policy file step by step, and checks the locks of the tools after each
+// step. It checks a process that was running before the step (warm), and one that starts after it
+// (cold). The sync after each step keeps the last good file.
 func TestPolicyFile(t *testing.T) {
 	const (
 		noWrites   = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
@@ -42,7 +42,7 @@ func TestPolicyFile(t *testing.T) {
 		event, file string
 		read, write lock.Status
 		stale       bool
-		cold        lock.Status // of both tools, if a process that starts differs; same: no difference
+		cold        lock.Status // of all tools in a process that starts; same: as in a running process
 	}{
 		{"there never was a policy", gone, permitted, permitted, false, same},
 		{"the first one is broken", brokenPolicy, permitted, permitted, true, unknown},
@@ -85,8 +85,9 @@ func TestPolicyFile(t *testing.T) {
 	}
 }
 
-// checkPolicy checks the loader's result for the policy file: the statuses, whether an older
-// version is in use, or none. A second load of the same file changes nothing.
+// checkPolicy checks the loader's result for the policy file: the statuses of the tools, whether an
+// older version is in use (stale), and whether no version is in use (none). A second load of the
+// same file changes nothing.
 func (h *fixture) checkPolicy(what string, want map[string]lock.Status, stale, none bool) {
 	h.T.Helper()
 	for range 2 {

@@ -38,8 +38,8 @@ type stopped struct {
 	unknown bool // there may be more stops
 }
 
-// stopped returns the stops of the config and of people. It returns the argument before if nothing
-// changed.
+// stopped returns the stops of the config and of people. If these are the same as in before, it
+// returns before.
 func (src *sources) stopped(now time.Time, o Options, before *stopped) *stopped {
 	next := &stopped{union(src.config.Value, src.stops.last), src.stops.expired(now, o.ApprovalHold)}
 	if before != nil && before.unknown == next.unknown && slices.Equal(before.List, next.List) && slices.Equal(before.Ended, next.Ended) {
@@ -86,7 +86,7 @@ func (s *State) AllStopped() []stop.Stop {
 	return s.stopped.List
 }
 
-// Stopped returns the stops of the config, and stops, the stops of people.
+// Stopped returns the stops of the config together with the given stops of people.
 func (s *State) Stopped(stops stop.Stops) stop.Stops { return union(s.Config, stops) }
 
 // ServerStopped returns the stop of a server of the config, as of the state. If the config disables

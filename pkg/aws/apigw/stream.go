@@ -31,9 +31,9 @@ var (
 // as JSON, then eight zero bytes, then the body.
 //
 // The Stream buffers an answer until the handler ends, or flushes it with
-// [http.ResponseController]. So it sends an answer without a flush whole, and sends 500 if the
-// handler panics before its first flush. A later panic truncates the answer, and Lambda counts an
-// error.
+// [http.ResponseController]. If the handler never flushes, the Stream sends the whole answer
+// at once. If the handler panics before its first flush, the Stream sends 500. A later panic
+// truncates the answer, and Lambda counts an error.
 //
 // A function cannot detect that its client has disconnected. The handler's context ends at the
 // function's timeout, or when Lambda stops reading.
@@ -105,8 +105,8 @@ func (w *streamWriter) Write(p []byte) (int, error) {
 	return w.out.Write(p)
 }
 
-// FlushError is the method that [http.ResponseController] calls. It returns when Lambda has read
-// all bytes so far, or an error if Lambda reads no more.
+// FlushError is the method that [http.ResponseController] calls. It returns nil when Lambda has
+// read all bytes so far. It returns an error if Lambda has stopped reading.
 func (w *streamWriter) FlushError() error {
 	w.WriteHeader(http.StatusOK)
 	if w.out == nil {

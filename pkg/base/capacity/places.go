@@ -13,8 +13,8 @@ type Place struct {
 // all their places are busy.
 //
 // The place belongs to the heaviest holder that can give one up, and is its least recently used
-// place. Between equal holders, holder gives up its own place, so that two of them do not take
-// turns.
+// place. If holder and another holder are the heaviest, holder gives up its own place. Otherwise
+// the two would take places from each other again and again.
 func Yield(places []Place, holder string, size int) int {
 	weight := map[string]int{holder: size}
 	for _, p := range places {

@@ -10,9 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Undeclared refuses requests for input, the object inputRequests of a result, if the client has
-// not declared that it can answer them. It returns nil if the gateway may send the requests. The
-// error names the missing capabilities.
+// Undeclared checks the requests for input in inputRequests, an object of a result. It returns an
+// error if the client has not declared that it can answer them, and nil if the gateway may send
+// them. The error names the missing capabilities.
 func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 	missing := map[string]map[string]struct{}{}
 	lacks := func(capability, part string) {
@@ -33,7 +33,8 @@ func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 			switch byURL := rawjson.Text(field(params, "mode")) == "url"; {
 			case byURL && url == nil:
 				lacks("elicitation", "url")
-			case !byURL && (declared == nil || form == nil && url != nil): // empty means forms
+			case !byURL && (declared == nil || form == nil && url != nil):
+				// an empty capability means forms
 				lacks("elicitation", "")
 			}
 		case MethodSample:

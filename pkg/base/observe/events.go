@@ -10,9 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Counts are the values that one request adds to its own count. The goroutine that answers the
-// request sets the exported fields. Spans and server calls set the other fields, from any
-// goroutine.
+// Counts collects the values of one request that its log line counts, in addition to the request
+// itself. The goroutine that answers the request sets the exported fields. Spans and server calls
+// set the other fields, from any goroutine.
 type Counts struct {
 	IncludeDisabled bool   // a search asked for locked tools
 	Nudged          bool   // its answer pointed the agent to locked tools
@@ -24,8 +24,8 @@ type Counts struct {
 	store, search time.Duration // time in stores and in ranking
 }
 
-// A Target is the target of an agent's call, with the value of the dimension that counts it. The
-// zero Target is none.
+// A Target is the target of an agent's call. By is the value of the dimension under which the meter
+// counts the call. The zero Target is none.
 type Target struct{ Name, By string }
 
 // A serverAnswer is the result of a load or a call of a server.

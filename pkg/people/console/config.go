@@ -30,7 +30,7 @@ type configPage struct {
 	Warnings []string
 	Rows     []ruleRow
 	More     struct{ Warnings, Rules int } // rows left out
-	Open     string                        // servers without a tool that a rule denies
+	Open     string                        // servers for which no rule denies any tool
 }
 
 // A filePart is one part of the state that requests use.
@@ -52,7 +52,7 @@ type ruleRow struct {
 // config shows the config and policy in use.
 func (c *Console) config(w http.ResponseWriter, r *http.Request) { c.showConfig(w, r, nil) }
 
-// showConfig is config with the error of a refused form.
+// showConfig shows the page of config. If failed is not nil, it shows this error of a form.
 func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed error) {
 	p, root, status := &configPage{Page: Page{Title: "Config", Here: "config"}, Config: c.o.Service.Config(r.Context())}, rootOf(r), http.StatusOK
 	s := p.State
@@ -110,12 +110,13 @@ func (c *Console) reconcile(how func(context.Context) (decide.Reconciliation, er
 // replayMessage describes the actions that a reconciliation found in the audit.
 func replayMessage(q url.Values) (message string) {
 	for _, part := range []struct{ name, noun, what string }{
-		{"closed", "later action", "of the audit locked an item: that applies again."},
+		{"closed", "later action", "of the audit locked an item: the lock applies again."},
 		{"open", "later action", "of the audit unlocked an item: that has no effect, so decide " +
 			"again if the item should be callable."},
 		{"unknown", "later action", "of the audit locked an item that the gateway does not know: " +
 			"check the item when its server lists it."},
-		{"skipped", "place", "of the audit cannot be trusted, and so cannot unlock an item."},
+		{"skipped", "place", "of the audit cannot be trusted: an action there that unlocked " +
+			"an item has no effect."},
 	} {
 		if n, err := strconv.Atoi(q.Get(part.name)); err == nil && n > 0 {
 			message += " " + text.Count(n, part.noun) + " " + part.what

@@ -59,7 +59,7 @@ var wayTexts = map[string]string{
 	signin.WayKey:       "You signed in with the admin key of the gateway's folder: you are its operating system user.",
 	signin.WayToken:     "You signed in with the agent token of this name. Your sessions end with it.",
 	signin.WayOIDC:      "You signed in at the issuer. At each request the gateway computes your role from your groups there, as they were when you signed in.",
-	signin.WayBootstrap: "You signed in with the bootstrap token. Your sessions end when the gateway gets another one, or none.",
+	signin.WayBootstrap: "You signed in with the bootstrap token. Your sessions end when an operator replaces or removes that token.",
 	"":                  "You are not signed in: each of your requests has its own credentials.",
 }
 

@@ -20,7 +20,7 @@ type AuditQuery struct {
 	Tool   string `query:"tool" maxLength:"4096" doc:"id of a tool, prompt or resource, or a tool's name at any server"`
 	Kind   string `query:"kind" enum:"call,deed" doc:"calls of agents, or actions of people"`
 	Since  string `query:"since" maxLength:"64" doc:"start of the time range: 2026-11-22, 2026-11-22T14:00:00Z, or a duration before now, such as 24h or 7d"`
-	Until  string `query:"until" maxLength:"64" doc:"end of the time range, which excludes this moment, in the same forms"`
+	Until  string `query:"until" maxLength:"64" doc:"end of the time range, in the forms of since; the range does not include this moment"`
 }
 
 // AuditParameters are the names of the query parameters of an [AuditQuery].

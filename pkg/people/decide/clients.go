@@ -13,9 +13,9 @@ import (
 )
 
 // seenAgents returns the ids of agents that called the gateway, as far as this process knows them
-// without a charged query. These are the agents whose calls were counted; if calls are not counted,
-// the agents that requested access. An agent without requests is missing if another process answers
-// its calls.
+// without a query that costs money. If calls are counted, these are the agents whose calls were
+// counted. Otherwise these are the agents that requested access, and an agent that never requested
+// access is missing if another process answers its calls.
 func (d *Service) seenAgents(ctx context.Context) (ids []string, err error) {
 	if counted, ok := d.o.Usage.(usage.AgentSource); ok {
 		return counted.Agents(ctx)
@@ -60,7 +60,7 @@ func (d *Service) unlisted(ctx context.Context, t stop.Target) (unlisted bool, u
 		slices.ContainsFunc(known, func(a identity.Agent) bool { return a.ID == t.Agent }) {
 		return false, ""
 	}
-	if d.o.Calls != nil { // files of the audit go back further
+	if d.o.Calls != nil { // the audit files contain older calls too
 		lines, more, err := d.o.Calls.Read(ctx, audit.Filter{Kind: audit.KindCall, Actor: t.Agent}, "", 1)
 		return err == nil && len(lines) == 0 && more == "", ""
 	}

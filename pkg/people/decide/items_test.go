@@ -123,7 +123,8 @@ func TestListRowsOfKinds(t *testing.T) {
 	}
 }
 
-// People decide about prompts and resources like about tools; the texts name the kind.
+// People decide about prompts and resources in the same way as about tools. The texts name the
+// kind.
 func TestDecideItems(t *testing.T) {
 	f := newMixed(t)
 	for id, kind := range map[string]string{"wiki:prompt:sum_up": "prompt", readme: "resource"} {
@@ -234,7 +235,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A rule's matches name their kind.
+// A rule names the kind of the items that it matches.
 func TestRulesOfItems(t *testing.T) {
 	f := newMixed(t)
 	for _, r := range f.service.Config(f.ctx).Rules {

@@ -61,7 +61,7 @@ func TestList(t *testing.T) {
 		"q=COMMITS":                       "git:log git:push",
 		"q=commits+git:push":              "git:push",
 		"q=commits+page":                  "",
-		"q=path":                          "", // of no tool here
+		"q=path":                          "", // no tool here has this word
 		"status=pending_approval&q=table": "db:drop",
 	} {
 		page, err := f.read(query)
@@ -101,7 +101,8 @@ func TestListRow(t *testing.T) {
 	}
 }
 
-// A filter's own value does not count: each number says how many items that value would show.
+// Each number of a facet says how many items the list would show with that value. The current value
+// of the facet's own filter does not change these numbers.
 func TestListFacets(t *testing.T) {
 	f := newQueue(t)
 	page, err := f.read("status=pending_approval&server=git&q=commits")
@@ -114,7 +115,7 @@ func TestListFacets(t *testing.T) {
 	page, err = f.read("status=disabled_by_user&server=db")
 	require.OK(t, err)
 	if got := facet(page.Facets.Status) + "; " + facet(page.Facets.Server); got != "pending_approval 3, disabled_by_user 0; db 0" {
-		t.Errorf("where nothing is: %s", got)
+		t.Errorf("filters that no item matches: %s", got)
 	}
 }
 
@@ -172,7 +173,7 @@ func TestListPages(t *testing.T) {
 	page, err := f.read("limit=1&sort=risk")
 	require.OK(t, err)
 	if _, err := f.read("limit=1&sort=id&after=" + url.QueryEscape(page.Next.Next)); err == nil {
-		t.Error("the place in one order is a place in another")
+		t.Error("the list accepts a cursor of another order")
 	}
 }
 

@@ -25,8 +25,8 @@ const skew = 5 * time.Minute
 const maxLogged = 200
 
 // Finish takes the issuer's answer, which the browser brings back, and the cookie from
-// [Issuer.Begin]. It returns the person who signed in, and the carried data. If the cookie is
-// valid, it returns the data even with an error. An error is an [*Error].
+// [Issuer.Begin]. It returns the person who signed in, and the data that Begin put into the
+// cookie. If the cookie is valid, it returns the data even with an error. An error is an [*Error].
 func (c *Issuer) Finish(ctx context.Context, cookie string, answer url.Values) (who identity.Person, carry []byte, err error) {
 	p, carry, err := c.open(ctx, cookie)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *Issuer) verify(ctx context.Context, raw string, p pending) (*oidc.IDTok
 	case !token.SameHash(p.Nonce, t.Nonce):
 		return nil, &Error{Reason: OtherNonce}
 	case t.IssuedAt.Before(p.Began.Add(-skew)), t.IssuedAt.After(now.Add(skew)):
-		return nil, &Error{Reason: OldToken, Err: fmt.Errorf("the ID token was issued at %v, and it is %v", t.IssuedAt.UTC(), now.UTC())}
+		return nil, &Error{Reason: OldToken, Err: fmt.Errorf("the ID token was issued at %v, and the time is now %v", t.IssuedAt.UTC(), now.UTC())}
 	}
 	return t, nil
 }

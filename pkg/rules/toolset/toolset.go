@@ -1,6 +1,6 @@
-// Package toolset selects the tools that a request is offered, by the operator's bound, the agent's
-// scope, the toolset of the path, and the request's headers. A request can only narrow the
-// selection.
+// Package toolset selects the tools that the gateway offers to a request, based on the operator's
+// selection, the agent's scope, the toolset of the path, and the request's headers. A request can
+// only narrow the selection.
 //
 // It is pure. The caller chooses the names in a request, so this package is no security boundary.
 // But a name that is hidden from the caller gets the same answer as one that does not exist;
@@ -22,7 +22,7 @@ const (
 )
 
 // A Universe is every tool of the catalog, with prompts and resources, and every server of the config.
-// The number of each is its index in Tools.
+// The number of a tool, a prompt or a resource is its index in Tools.
 type Universe struct {
 	Tools   []Tool
 	Servers []Server

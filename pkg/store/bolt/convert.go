@@ -37,7 +37,7 @@ const markReason = "A newer version of portcullis wrote this file. " +
 
 // ErrUnconverted says that a document of the build before cannot be read. The file stays as it is.
 var ErrUnconverted = errors.New("nothing was converted, and the version before still opens the " +
-	"file; start that version, or take a copy back: portcullis approvals restore FILE --dir DIR")
+	"file; start that version, or restore a copy: portcullis approvals restore FILE --dir DIR")
 
 // An unconvertedError says which document of the build before cannot be converted.
 type unconvertedError struct {

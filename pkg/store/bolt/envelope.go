@@ -19,7 +19,7 @@ const docForm = 1
 
 // ErrUnreadable says that one document cannot be read. All others can.
 var ErrUnreadable = errors.New("a newer version of portcullis wrote it, or it is damaged; start " +
-	"that version, or take a copy back: portcullis approvals restore FILE --dir DIR")
+	"that version, or restore a copy: portcullis approvals restore FILE --dir DIR")
 
 // isOver reports whether the document has expired.
 func isOver(d document.Doc, now time.Time) bool { return !d.Keep.IsZero() && !now.Before(d.Keep) }

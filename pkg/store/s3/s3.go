@@ -22,7 +22,8 @@ import (
 // writeID is the user metadata (x-amz-meta-…) that distinguishes writes.
 const writeID = "write-id"
 
-// A Store is an [object.Store] in a bucket. The key of an object is its key.
+// A Store is an [object.Store] in a bucket. An object has the same key in the Store and in the
+// bucket.
 type Store struct{ Reader }
 
 // New returns a Store on the named bucket. It makes no request. The client does the retries.

@@ -1,5 +1,5 @@
-// Package documenttest holds what tests of documents need: [Run], the promises that every
-// document.Store keeps, and [Store], a working store in memory with hooks that can fail.
+// Package documenttest helps to test documents. [Run] tests the promises that every document.Store
+// keeps. [Store] is a working store in memory with hooks that can fail.
 package documenttest
 
 import (
