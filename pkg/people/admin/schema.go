@@ -18,6 +18,7 @@ var schemaNames = map[string]string{
 	"ExplainedGroup": "TrialGroup",
 	"ExplainedTool":  "TrialTool",
 	"Loss":           "Lost",
+	"Matches":        "Found",
 	"MadeToken":      "MakeTokenOutputBody",
 	"ReconciledItem": "Settled",
 	"Reconciliation": "Settlement",
