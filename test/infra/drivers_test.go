@@ -108,7 +108,7 @@ type driverMethod struct {
 func methodsOfRequests() []driverMethod {
 	agents, people, both := []string{"mcp"}, []string{"admin"}, []string{"mcp", "admin"}
 	return []driverMethod{
-		{"Asked", both, func(ctx context.Context, x table) error { _, err := x.requests.List(ctx, x.agent.Key()); return err }},
+		{"List", both, func(ctx context.Context, x table) error { _, err := x.requests.List(ctx, x.agent.Key()); return err }},
 		{"PutList", both, func(ctx context.Context, x table) error {
 			_, err := x.requests.PutList(ctx, x.asked, "", nil)
 			return err
