@@ -1,0 +1,239 @@
+package oauth
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A Resource is the metadata of a protected resource (RFC 9728): what the gateway uses of it.
+type Resource struct {
+	Address string   `json:"-"` // where the metadata are
+	Name    string   `json:"resource"`
+	Issuers []string `json:"authorization_servers"`
+	Scopes  []string `json:"scopes_supported"`
+}
+
+const wellKnownResource = "/.well-known/oauth-protected-resource"
+
+// ReadResource reads the metadata of the server at u: at the address named by its challenge, or if
+// named is "", at the two well-known addresses. It returns nil if there are no metadata.
+//
+// The metadata must have the origin of the server, and must describe this server: its URL, or a
+// prefix of its path by segments. Otherwise a hostile server could receive a token for another
+// server. The specification allows metadata at another origin; the gateway does not read them.
+func (c *Client) ReadResource(ctx context.Context, u *url.URL, named string) (*Resource, error) {
+	places := []string{named}
+	if named == "" {
+		root := url.URL{Scheme: u.Scheme, Host: u.Host, Path: wellKnownResource}
+		own := root
+		own.Path += strings.TrimSuffix(u.Path, "/")
+		places = slices.Compact([]string{own.String(), root.String()})
+	}
+	var first error
+	for _, place := range places {
+		r, err := c.readResource(ctx, u, place)
+		if r != nil {
+			return r, nil
+		}
+		if err == nil && named != "" {
+			err = fault(BadMetadata, "the metadata that its challenge names do not exist")
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// readResource reads the metadata at one address, or returns nil if there are none.
+func (c *Client) readResource(ctx context.Context, u *url.URL, place string) (*Resource, error) {
+	at, err := url.Parse(place)
+	if err != nil || len(place) > maxURL || at.User != nil || Origin(at) != Origin(u) {
+		return nil, fault(BadMetadata,
+			"its metadata are not at the server's own scheme, host and port, and were not read")
+	}
+	r := &Resource{Address: place}
+	found, err := c.get(ctx, place, r)
+	if err != nil || !found {
+		return nil, err
+	}
+	if !covers(r.Name, u) {
+		return nil, fault(ResourceMismatch, "its metadata describe another resource")
+	}
+	r.Scopes = ValidScopes(r.Scopes)
+	r.Issuers = slices.DeleteFunc(r.Issuers, func(i string) bool { return checkURL("issuer", i) != nil })
+	return r, nil
+}
+
+// covers reports whether a resource is the server at u, or a prefix of its path by whole segments
+// at the same origin.
+func covers(resource string, u *url.URL) bool {
+	r, err := url.Parse(resource)
+	if err != nil || r.User != nil || r.Fragment != "" || Origin(r) != Origin(u) {
+		return false
+	}
+	path := strings.TrimSuffix(r.EscapedPath(), "/")
+	return strings.HasPrefix(strings.TrimSuffix(u.EscapedPath(), "/")+"/", path+"/")
+}
+
+// An Issuer is the metadata of an authorization server (RFC 8414): what the gateway uses of it.
+type Issuer struct {
+	Issuer        string   `json:"issuer"`
+	Authorization string   `json:"authorization_endpoint"`
+	Token         string   `json:"token_endpoint"`
+	Registration  string   `json:"registration_endpoint,omitempty"`
+	Revocation    string   `json:"revocation_endpoint,omitempty"`
+	Scopes        []string `json:"scopes_supported,omitempty"`
+	Challenges    []string `json:"code_challenge_methods_supported,omitempty"`
+	TokenAuth     []string `json:"token_endpoint_auth_methods_supported,omitempty"`
+	Documents     bool     `json:"client_id_metadata_document_supported,omitempty"`
+	NamesItself   bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
+
+	// Guessed says that there are no metadata. The endpoints are those of the specification
+	// 2025-03-26, and nobody knows whether the issuer supports PKCE.
+	Guessed bool `json:"guessed,omitempty"`
+}
+
+// A Discovery is where and how to sign in to a server.
+type Discovery struct {
+	Resource string   `json:"resource,omitempty"` // as published; "": send none
+	Issuer   Issuer   `json:"issuer"`
+	Scopes   []string `json:"scopes,omitempty"` // to request
+}
+
+// A Challenge is what a server demanded with 401 or 403.
+type Challenge struct {
+	Metadata string   // address of the metadata of the resource; "": not named
+	Scopes   []string // needed for the refused request
+}
+
+// Discover finds out where to sign in to the server at u. Errors are [Fault]s.
+func (c *Client) Discover(
+	ctx context.Context, u *url.URL, ch Challenge, s Settings,
+) (Discovery, error) {
+	r, err := c.ReadResource(ctx, u, ch.Metadata)
+	if err != nil && (s.Issuer == "" || CodeOf(err) == ResourceMismatch) {
+		return Discovery{}, err
+	}
+	d := Discovery{Resource: u.String()}
+	issuer, own := s.Issuer, (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	switch {
+	case r != nil && issuer == "" && len(r.Issuers) == 0:
+		return Discovery{}, fault(BadMetadata, "its metadata name no usable issuer")
+	case issuer == "" && r != nil:
+		issuer = r.Issuers[0]
+	case issuer == "":
+		issuer = own // as in the specification 2025-03-26
+	}
+	if r != nil {
+		d.Resource = r.Name
+	}
+	switch s.Resource {
+	case "":
+	case ResourceOmit:
+		d.Resource = ""
+	default:
+		d.Resource = s.Resource
+	}
+	if d.Issuer, err = c.issuer(ctx, issuer, r == nil && s.Issuer == "", s); err != nil {
+		return Discovery{}, err
+	}
+	d.Scopes = scopes(ch, r, d.Issuer, s)
+	return d, nil
+}
+
+// scopes returns the scopes to request: the configured ones, or those of the challenge, or all of
+// the resource. offline_access requests a refresh token.
+func scopes(ch Challenge, r *Resource, i Issuer, s Settings) []string {
+	out := slices.Clone(s.Scopes)
+	if out == nil {
+		out = ValidScopes(ch.Scopes)
+		if len(out) == 0 && r != nil {
+			out = slices.Clone(r.Scopes)
+		}
+	}
+	const offline = "offline_access"
+	if slices.Contains(i.Scopes, offline) && !slices.Contains(out, offline) {
+		out = append(out, offline)
+	}
+	return out
+}
+
+// issuer returns the metadata of an issuer. guess permits the endpoints of the specification
+// 2025-03-26 if there are no metadata.
+func (c *Client) issuer(
+	ctx context.Context, name string, guess bool, s Settings,
+) (Issuer, error) {
+	if s.Authorization != "" && s.Token != "" {
+		return Issuer{
+			Issuer: name, Authorization: s.Authorization, Token: s.Token, Guessed: true,
+		}, nil
+	}
+	if err := checkURL("its issuer", name); err != nil {
+		return Issuer{}, err
+	}
+	for _, place := range issuerPlaces(name) {
+		var i Issuer
+		found, err := c.get(ctx, place, &i)
+		if err != nil {
+			return Issuer{}, err
+		}
+		if !found {
+			continue
+		}
+		if guess && strings.TrimSuffix(i.Issuer, "/") == name {
+			name = i.Issuer // an origin that this package made has no final slash
+		}
+		return i, checkIssuer(i, name)
+	}
+	if !guess {
+		return Issuer{}, fault(BadMetadata, "the issuer %s publishes no metadata", Host(name))
+	}
+	return Issuer{
+		Issuer: name, Authorization: name + "/authorize", Token: name + "/token",
+		Registration: name + "/register", Guessed: true,
+	}, nil
+}
+
+// issuerPlaces returns the addresses of an issuer's metadata, in the order of the specification.
+func issuerPlaces(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil
+	}
+	const oauth, oidc = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	root, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	if path == "" {
+		return []string{root + oauth, root + oidc}
+	}
+	return []string{root + oauth + path, root + oidc + path, root + path + oidc}
+}
+
+// checkIssuer returns an error if the gateway must not sign in with these metadata.
+func checkIssuer(i Issuer, name string) error {
+	host := Host(name)
+	if i.Issuer != name {
+		return fault(IssuerMismatch, "the metadata of the issuer %s name another issuer", host)
+	}
+	ends := map[string]string{
+		"authorization_endpoint": i.Authorization, "token_endpoint": i.Token,
+		"registration_endpoint": i.Registration, "revocation_endpoint": i.Revocation,
+	}
+	for _, name := range []string{
+		"authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint",
+	} {
+		if optional := strings.HasPrefix(name, "re"); optional && ends[name] == "" {
+			continue
+		}
+		if err := checkURL("the "+name+" of the issuer "+host, ends[name]); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(i.Challenges, "S256") {
+		return fault(NoPKCE, "the issuer %s does not support PKCE with S256, "+
+			"so a stolen code could be used", host)
+	}
+	return nil
+}
