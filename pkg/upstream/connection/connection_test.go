@@ -1,0 +1,527 @@
+package connection_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
+	"github.com/portcullis-mcp/portcullis/test/issuertest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+const redirect = "http://127.0.0.1:4711/callback"
+
+// A fixture is a gateway's vault, an issuer and a server that demands its tokens.
+type fixture struct {
+	docs   *documenttest.Store
+	issuer *issuertest.Issuer
+	server oauth.Server
+	table  string
+	key    []byte // nil: there is no file
+
+	mu     sync.Mutex
+	now    time.Time
+	events []connection.Event
+}
+
+func newFixture(t *testing.T, h issuertest.Habits) *fixture {
+	f := &fixture{docs: new(documenttest.Store), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), table: "folder"}
+	h.Now = f.clock
+	f.issuer = issuertest.New(t, h)
+	s := newServer(t, f.issuer.Front("read"))
+	f.server = oauth.Server{Name: "files", URL: s + "/mcp"}
+	return f
+}
+
+func (f *fixture) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fixture) wait(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
+}
+
+// service returns the service of one process.
+func (f *fixture) service() *connection.Service {
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return connection.New(connection.Options{
+		Docs: f.docs, Table: f.table, Now: f.clock, HTTP: &http.Client{CheckRedirect: noRedirect},
+		Jitter: func(time.Duration) time.Duration { return 0 },
+		Keys: &connection.LocalKey{
+			Read: func() ([]byte, error) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if f.key == nil {
+					return nil, connection.ErrNoKey
+				}
+				return f.key, nil
+			},
+			Make: func() error {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.key = []byte(fmt.Sprintf("%032d", len(f.events)))
+				return nil
+			},
+		},
+		Event: func(_ context.Context, e connection.Event) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.events = append(f.events, e)
+		},
+	})
+}
+
+func (f *fixture) request() connection.Request {
+	return connection.Request{Server: f.server, Redirect: redirect, By: "ada"}
+}
+
+func (f *fixture) find(string) (oauth.Server, bool) { return f.server, true }
+
+// signIn signs in as a person with a browser.
+func (f *fixture) signIn(t *testing.T, s *connection.Service) connection.State {
+	t.Helper()
+	p, err := s.Start(t.Context(), f.request())
+	require.OK(t, err)
+	st, err := s.Finish(t.Context(), p.Sealed, issuertest.Query(t, p.URL), f.find)
+	require.OK(t, err)
+	return st
+}
+
+// token returns the token for a call.
+func (f *fixture) token(t *testing.T, s *connection.Service) string {
+	t.Helper()
+	text, err := s.Token(t.Context(), f.server)
+	require.OK(t, err)
+	return text.Reveal()
+}
+
+// accepted reports whether the server accepts the token.
+func (f *fixture) accepted(t *testing.T, token string) bool {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL, nil)
+	require.OK(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	require.OK(t, err)
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// A person signs in, the token is used and renewed, and the person signs out. Nothing that is
+// stored or shown contains a token.
+func TestSignIn(t *testing.T) {
+	for name, h := range map[string]issuertest.Habits{
+		"plain":                          {},
+		"an issuer with a path":          {Path: "/tenant"},
+		"without metadata":               {NoMetadata: true},
+		"refresh tokens that stay":       {KeepRefresh: true},
+		"scope required in a refresh":    {ScopeOnRefresh: true},
+		"tokens as a form":               {Form: true},
+		"expires_in as a text":           {TextExpires: true},
+		"errors with status 200":         {ErrorIn200: true},
+		"a registration with a password": {Metadata: map[string]any{"token_endpoint_auth_methods_supported": []string{"client_secret_post"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, h)
+			if h.NoMetadata { // then the server is its own issuer
+				f.server.URL = f.issuer.URL + "/mcp"
+				f.server.Settings.Scopes = []string{"read"}
+			}
+			s := f.service()
+			if text, err := s.Token(t.Context(), f.server); err != nil || text.Reveal() != "" {
+				t.Fatalf("before the sign-in: %q, %v", text.Reveal(), err)
+			}
+			st := f.signIn(t, s)
+			if st.Status != connection.Connected || st.By != "ada" || !st.Renewable {
+				t.Errorf("state %+v", st)
+			}
+			first := f.token(t, s)
+			f.wait(54 * time.Minute)
+			if got := f.token(t, s); got != first {
+				t.Error("a token was refreshed too early")
+			}
+			f.wait(2 * time.Minute)
+			second := f.token(t, f.service()) // in another process
+			if second == first || f.token(t, s) != second {
+				t.Error("a token was not refreshed when it was due")
+			}
+			if !h.NoMetadata && !f.accepted(t, second) {
+				t.Error("the server does not accept the token")
+			}
+			docs, _, err := f.docs.ListDocs(t.Context(), "CRED#gateway")
+			require.OK(t, err)
+			if len(docs) != 1 || strings.Contains(string(docs[0].Data), "secret-") {
+				t.Errorf("stored: %d documents, %s", len(docs), docs[0].Data)
+			}
+			was, revoke, err := s.SignOut(t.Context(), f.server, "ada")
+			if !was || err != nil || (revoke == nil) == h.NoMetadata {
+				t.Errorf("sign-out: %v, %v, %v", was, revoke, err)
+			}
+			if text, err := f.service().Token(t.Context(), f.server); err != nil || text.Reveal() != "" {
+				t.Errorf("after the sign-out: %q, %v", text.Reveal(), err)
+			}
+		})
+	}
+}
+
+// A sign-in that fails stores nothing, and says why in words that the issuer did not write.
+func TestSignInRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		habits issuertest.Habits
+		set    oauth.Settings
+		code   oauth.Code
+	}{
+		"no S256":                   {issuertest.Habits{Metadata: map[string]any{"code_challenge_methods_supported": []string{"plain"}}}, oauth.Settings{}, oauth.NoPKCE},
+		"metadata of another":       {issuertest.Habits{Metadata: map[string]any{"issuer": "https://other.example"}}, oauth.Settings{}, oauth.IssuerMismatch},
+		"an endpoint without https": {issuertest.Habits{Metadata: map[string]any{"token_endpoint": "http://evil.example/token"}}, oauth.Settings{}, oauth.BadMetadata},
+		"no registration":           {issuertest.Habits{NoRegistration: true}, oauth.Settings{}, oauth.NoClient},
+		"registration forbidden":    {issuertest.Habits{}, oauth.Settings{NoRegister: true}, oauth.NoClient},
+		"iss is missing":            {issuertest.Habits{NoIss: true}, oauth.Settings{}, oauth.IssuerMismatch},
+		"iss of another":            {issuertest.Habits{OtherIss: true}, oauth.Settings{}, oauth.IssuerMismatch},
+		"the resource is refused":   {issuertest.Habits{NoResource: true}, oauth.Settings{}, oauth.InvalidTarget},
+		"not a bearer token": {issuertest.Habits{Answer: func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"access_token": "secret-1", "token_type": "mac"}`)
+		}}, oauth.Settings{}, oauth.BadAnswer},
+		"a line end in the token": {issuertest.Habits{Answer: func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"access_token": "secret-1\r\nX: y", "token_type": "bearer"}`)
+		}}, oauth.Settings{}, oauth.BadAnswer},
+		"an endless answer": {issuertest.Habits{Answer: func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, strings.Repeat(" ", 64<<10), `{"access_token": "secret-1"}`)
+		}}, oauth.Settings{}, oauth.BadAnswer},
+		"a redirect": {issuertest.Habits{Answer: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://evil.example", http.StatusTemporaryRedirect)
+		}}, oauth.Settings{}, oauth.BadAnswer},
+		"the issuer is down": {issuertest.Habits{Answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+		}}, oauth.Settings{}, oauth.Unreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tt.habits)
+			f.server.Settings = tt.set
+			s := f.service()
+			p, err := s.Start(t.Context(), f.request())
+			if err == nil {
+				_, err = s.Finish(t.Context(), p.Sealed, issuertest.Query(t, p.URL), f.find)
+			}
+			if oauth.CodeOf(err) != tt.code {
+				t.Fatalf("%v, want %s", err, tt.code)
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("it says %v", err)
+			}
+			if _, ok, err := s.State(t.Context(), f.server); ok || err != nil {
+				t.Errorf("a connection is stored, or %v", err)
+			}
+		})
+	}
+}
+
+// A callback counts once, for its own sign-in, within ten minutes.
+func TestCallback(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	s := f.service()
+	start := func() (connection.Pending, string) {
+		p, err := s.Start(t.Context(), f.request())
+		require.OK(t, err)
+		return p, issuertest.Query(t, p.URL)
+	}
+	fails := func(what string, code oauth.Code, sealed, query string) {
+		t.Helper()
+		if _, err := s.Finish(t.Context(), sealed, query, f.find); oauth.CodeOf(err) != code {
+			t.Errorf("%s: %v, want %s", what, err, code)
+		}
+	}
+	one, oneQuery := start()
+	two, twoQuery := start() // another tab
+	fails("the state of another tab", oauth.BadCallback, one.Sealed, twoQuery)
+	fails("a forged state", oauth.BadCallback, strings.Repeat("A", 200), oneQuery)
+	fails("nothing", oauth.BadCallback, one.Sealed, "")
+	fails("two codes", oauth.BadCallback, one.Sealed, oneQuery+"&code=x")
+	fails("declined", oauth.AccessDenied, one.Sealed, strings.Replace(oneQuery, "code=", "error=access_denied&x=", 1))
+	_, err := s.Finish(t.Context(), one.Sealed, oneQuery, f.find)
+	require.OK(t, err)
+	fails("a second time", oauth.InvalidGrant, one.Sealed, oneQuery)
+	f.wait(10 * time.Minute)
+	fails("too late", oauth.Expired, two.Sealed, twoQuery)
+	other := func(string) (oauth.Server, bool) {
+		return oauth.Server{Name: "files", URL: "https://other.example"}, true
+	}
+	three, threeQuery := start()
+	if _, err := s.Finish(t.Context(), three.Sealed, threeQuery, other); oauth.CodeOf(err) != oauth.BadCallback {
+		t.Errorf("a server at another URL: %v", err)
+	}
+	if st, _, _ := s.State(t.Context(), f.server); st.Status != connection.Connected {
+		t.Errorf("the connection is %+v", st)
+	}
+}
+
+// With a token that is due or expired, only one of many callers in two processes refreshes.
+func TestRefreshOnce(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	processes := []*connection.Service{f.service(), f.service()}
+	f.signIn(t, processes[0])
+	for round := 1; round <= 20; round++ {
+		f.wait(55*time.Minute + time.Duration(round%2)*10*time.Minute) // due, or expired
+		var calls sync.WaitGroup
+		for n := range 64 {
+			calls.Go(func() {
+				text, err := processes[n%2].Token(t.Context(), f.server)
+				if err != nil || !f.accepted(t, text.Reveal()) {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		calls.Wait()
+		if got := f.issuer.Count(&f.issuer.Refreshed); got != round {
+			t.Fatalf("round %d: %d refreshes", round, got)
+		}
+	}
+	if n := f.issuer.Count(&f.issuer.Reused); n != 0 {
+		t.Errorf("%d refresh tokens were used twice", n)
+	}
+}
+
+// A refused refresh ends the connection, with its reason, for all processes. A sign-in begins it
+// again.
+func TestRefreshRefused(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	s, other := f.service(), f.service()
+	f.signIn(t, s)
+	f.token(t, other)
+	f.issuer.EndAll()
+	f.wait(time.Hour)
+	for _, s := range []*connection.Service{s, other, f.service()} {
+		if _, err := s.Token(t.Context(), f.server); reasonOf(err) != string(oauth.InvalidGrant) {
+			t.Errorf("%v", err)
+		}
+	}
+	st, ok, err := s.State(t.Context(), f.server)
+	if !ok || err != nil || st.Status != connection.Ended || st.Reason != string(oauth.InvalidGrant) || st.EndedAt.IsZero() {
+		t.Errorf("%+v, %v, %v", st, ok, err)
+	}
+	if n := len(f.events); n != 2 || f.events[1].Kind != connection.Ended {
+		t.Errorf("events %+v", f.events)
+	}
+	if st := f.signIn(t, other); st.Status != connection.Connected {
+		t.Errorf("after a new sign-in: %+v", st)
+	}
+	if !f.accepted(t, f.token(t, s)) {
+		t.Error("the new token is not accepted")
+	}
+}
+
+func reasonOf(err error) string {
+	if ended, ok := errors.AsType[*oauth.EndedError](err); ok {
+		return ended.Reason
+	}
+	return ""
+}
+
+// An issuer that does not answer does not end a connection, and is not asked by every call.
+func TestIssuerDown(t *testing.T) {
+	asked := 0
+	down := func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	f := newFixture(t, issuertest.Habits{})
+	s := f.service()
+	f.signIn(t, s)
+	f.issuer.Answer = down
+	f.wait(56 * time.Minute)
+	for range 3 {
+		f.token(t, s) // it is still valid
+	}
+	if asked != 1 {
+		t.Errorf("the issuer was asked %d times", asked)
+	}
+	f.wait(5 * time.Minute)
+	for range 3 {
+		if _, err := s.Token(t.Context(), f.server); oauth.CodeOf(err) != oauth.Unreachable {
+			t.Errorf("%v", err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("the issuer was asked %d times", asked)
+	}
+	f.issuer.Answer = nil
+	f.wait(6 * time.Second)
+	if !f.accepted(t, f.token(t, s)) {
+		t.Error("the token is not accepted")
+	}
+}
+
+// A server that refuses a token before its expiry gets a renewed one.
+func TestRenew(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	s, other := f.service(), f.service()
+	f.signIn(t, s)
+	old := f.token(t, s)
+	f.issuer.EndAccess()
+	next, err := s.Renew(t.Context(), f.server, secret.New(old))
+	require.OK(t, err)
+	same, err := other.Renew(t.Context(), f.server, secret.New(old))
+	require.OK(t, err)
+	if !next.Equal(same) || !f.accepted(t, next.Reveal()) || f.issuer.Count(&f.issuer.Refreshed) != 1 {
+		t.Errorf("%d refreshes", f.issuer.Count(&f.issuer.Refreshed))
+	}
+}
+
+// A token without a refresh token is used until it expires.
+func TestNoRefreshToken(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{NoRefresh: true})
+	s := f.service()
+	if st := f.signIn(t, s); st.Renewable {
+		t.Errorf("%+v", st)
+	}
+	f.wait(59 * time.Minute)
+	old := f.token(t, s)
+	if next, err := s.Renew(t.Context(), f.server, secret.New(old)); err != nil || next.Reveal() != "" {
+		t.Errorf("renewed: %q, %v", next.Reveal(), err)
+	}
+	f.wait(time.Minute)
+	if _, err := s.Token(t.Context(), f.server); reasonOf(err) != connection.Unrenewed {
+		t.Errorf("%v", err)
+	}
+}
+
+// A document in another place or under another key does not open, and no new key hides that.
+func TestRestored(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	f.signIn(t, f.service())
+	ended := func(what string, s *connection.Service) {
+		t.Helper()
+		_, err := s.Token(t.Context(), f.server)
+		st, ok, stErr := s.State(t.Context(), f.server)
+		if reasonOf(err) != connection.Restored || !ok || stErr != nil || st.Reason != connection.Restored {
+			t.Errorf("%s: %v; %+v %v %v", what, err, st, ok, stErr)
+		}
+	}
+	f.table = "copy"
+	ended("a copied table", f.service())
+	f.table = "folder"
+	key := f.key
+	f.key = []byte(strings.Repeat("k", 32))
+	ended("another key", f.service())
+	f.key = nil
+	ended("no key", f.service())
+	if _, err := f.service().Start(t.Context(), f.request()); oauth.CodeOf(err) != connection.KeyMissing || f.key != nil {
+		t.Errorf("a sign-in without the key: %v", err)
+	}
+	f.key = key
+	if f.token(t, f.service()) == "" {
+		t.Error("the old key does not open it")
+	}
+	moved := f.server
+	moved.Name = "copy"
+	d, err := document.Get(t.Context(), f.docs, connection.Key(f.server.Name, f.server.URL))
+	require.OK(t, err)
+	require.OK(t, f.docs.PutDocs(t.Context(), document.Doc{Key: connection.Key(moved.Name, moved.URL), Data: d.Data}))
+	if _, err := f.service().Token(t.Context(), moved); reasonOf(err) != connection.Restored {
+		t.Errorf("a moved document: %v", err)
+	}
+}
+
+// Two names of one URL are two connections.
+func TestTwoAccounts(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	s := f.service()
+	f.signIn(t, s)
+	first := f.token(t, s)
+	one := f.server
+	f.server.Name = "other"
+	if text, err := s.Token(t.Context(), f.server); err != nil || text.Reveal() != "" {
+		t.Fatalf("%q, %v", text.Reveal(), err)
+	}
+	f.signIn(t, s)
+	second := f.token(t, s)
+	f.server = one
+	if f.token(t, s) != first || first == second {
+		t.Error("the accounts are mixed up")
+	}
+}
+
+// Another issuer of a server needs a person's agreement.
+func TestIssuerChanged(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	s := f.service()
+	f.signIn(t, s)
+	next := issuertest.New(t, issuertest.Habits{Now: f.clock})
+	f.server.Settings.Issuer = next.URL
+	r := f.request()
+	if _, err := s.Start(t.Context(), r); oauth.CodeOf(err) != oauth.IssuerChanged {
+		t.Fatalf("%v", err)
+	}
+	r.Confirm = true
+	p, err := s.Start(t.Context(), r)
+	require.OK(t, err)
+	_, err = s.Finish(t.Context(), p.Sealed, issuertest.Query(t, p.URL), f.find)
+	require.OK(t, err)
+	if next.Registered != 1 {
+		t.Error("the gateway did not register at the new issuer")
+	}
+}
+
+// A registration is used again, except by another callback.
+func TestRegistration(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	f.signIn(t, f.service())
+	f.signIn(t, f.service())
+	if n := f.issuer.Registered; n != 1 {
+		t.Errorf("%d registrations", n)
+	}
+	r := f.request()
+	r.Redirect = "http://127.0.0.1:4712/callback"
+	_, err := f.service().Start(t.Context(), r)
+	require.OK(t, err)
+	if n := f.issuer.Registered; n != 2 {
+		t.Errorf("%d registrations", n)
+	}
+}
+
+// The store loses the answer to the write of a refreshed token: the token is not used, and is not
+// lost.
+func TestStoreFails(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	s := f.service()
+	f.signIn(t, s)
+	f.wait(time.Hour)
+	fails := 2
+	f.docs.OnPut = func(_ context.Context, docs []document.Doc) (kept bool, err error) {
+		var held struct{ Holder string }
+		if json.Unmarshal(docs[0].Data, &held) == nil && held.Holder == "" && fails > 0 {
+			fails--
+			return false, errors.New("the store does not answer")
+		}
+		return false, nil
+	}
+	if !f.accepted(t, f.token(t, s)) {
+		t.Error("the token is not accepted")
+	}
+	if n := f.issuer.Count(&f.issuer.Refreshed); n != 1 {
+		t.Errorf("%d refreshes", n)
+	}
+}
+
+func newServer(t *testing.T, front func(http.Handler) http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(front(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	t.Cleanup(s.Close)
+	return s.URL
+}

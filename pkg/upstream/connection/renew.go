@@ -1,0 +1,281 @@
+package connection
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
+)
+
+const (
+	leaseTime = 20 * time.Second       // one process refreshes that long at most
+	waitTime  = 5 * time.Second        // for the refresh of another process
+	lookEvery = 100 * time.Millisecond // while it waits
+	early     = 5 * time.Minute        // before the expiry of a long-lived token
+
+	// How long no process asks an issuer that did not answer: while the token is valid, and after.
+	retryDue     = 30 * time.Second
+	retryExpired = 5 * time.Second
+)
+
+// dueAt returns when to refresh a token: at 80 % of its life or 5 minutes before its expiry,
+// whichever is later, and up to a tenth of the rest later, so that not all processes try at once.
+func (s *Service) dueAt(issued, expires time.Time) time.Time {
+	if expires.IsZero() {
+		return time.Time{}
+	}
+	life := expires.Sub(issued)
+	at := issued.Add(max(life*8/10, life-early))
+	if rest := expires.Sub(at) / 10; rest > 0 {
+		at = at.Add(s.o.Jitter(rest))
+	}
+	return at
+}
+
+// Token returns the access token of a server, or an empty text if the gateway has no connection.
+// It refreshes a token that is due. An [oauth.EndedError] says that a person must sign in again.
+func (s *Service) Token(ctx context.Context, server oauth.Server) (secret.Text, error) {
+	k := keyOf(server.Name, server.URL)
+	var it item
+	var err error
+	if d, ok := ctx.Value(docKey{}).(document.Doc); ok && d.Key == k {
+		it, err = itemOf(d)
+	} else {
+		it, err = s.read(ctx, k)
+	}
+	if err != nil || it.rev == 0 {
+		return secret.Text{}, err
+	}
+	return s.use(ctx, server, k, it, "")
+}
+
+// Renew returns a token that replaces rejected, which the server refused although it should be
+// valid. It returns an empty text if there is no other token.
+func (s *Service) Renew(ctx context.Context, server oauth.Server, rejected secret.Text) (secret.Text, error) {
+	k := keyOf(server.Name, server.URL)
+	it, err := s.read(ctx, k)
+	if err != nil || it.rev == 0 {
+		return secret.Text{}, err
+	}
+	t, err := s.use(ctx, server, k, it, rejected.Reveal())
+	if err == nil && t.Equal(rejected) {
+		return secret.Text{}, nil
+	}
+	return t, err
+}
+
+// use returns the token of an item, after a refresh if it is due or if it equals rejected.
+func (s *Service) use(
+	ctx context.Context, server oauth.Server, k document.Key, it item, rejected string,
+) (secret.Text, error) {
+	end := s.o.Now().Add(waitTime)
+	for {
+		c, err := s.openItem(ctx, k, it)
+		now := s.o.Now()
+		switch {
+		case err != nil:
+			return secret.Text{}, err
+		case c.Reason != "":
+			return secret.Text{}, &oauth.EndedError{Reason: c.Reason}
+		case c.usable(now) && c.Access != rejected && !c.due(now):
+			return secret.New(c.Access), nil
+		case c.Refresh == "" && !c.usable(now):
+			return secret.Text{}, &oauth.EndedError{Reason: Unrenewed}
+		case c.Refresh == "":
+			return secret.New(c.Access), nil // rejected, and there is no other
+		case now.Sub(c.Failed) < retryExpired:
+			return secret.Text{}, errSilent
+		}
+		if it.Lease.Before(now) {
+			c, err = s.refresh(ctx, server, k, it, c)
+			if !errors.Is(err, document.ErrConflict) {
+				if err != nil && c.usable(now) && c.Access != rejected && !isEnded(err) {
+					return secret.New(c.Access), nil // it is still valid, and the next call tries again
+				}
+				return secret.New(c.Access), err
+			}
+		} else if c.usable(now) && c.Access != rejected {
+			return secret.New(c.Access), nil // another process refreshes it
+		} else if !now.Before(end) {
+			return secret.Text{}, errBusy
+		} else if err := wait(ctx, lookEvery); err != nil {
+			return secret.Text{}, err
+		}
+		if it, err = s.read(ctx, k); err != nil {
+			return secret.Text{}, err
+		}
+		if it.rev == 0 { // signed out meanwhile
+			return secret.Text{}, &oauth.EndedError{Reason: SignedOut}
+		}
+	}
+}
+
+// The errors of a token that nobody could refresh in time.
+var (
+	errBusy = &oauth.Fault{
+		Code: oauth.Unreachable, Text: "another process has not finished the refresh of the token",
+	}
+	errSilent = &oauth.Fault{
+		Code: oauth.Unreachable, Text: "the issuer did not answer a refresh of the token a moment ago",
+	}
+)
+
+func isEnded(err error) bool {
+	_, ended := errors.AsType[*oauth.EndedError](err)
+	return ended
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// refresh takes the lease, refreshes and stores the token. A conflict says that another process was
+// faster.
+//
+// The refresh does not end with the caller: a token that was issued and not stored ends the
+// connection if the issuer rotates refresh tokens.
+func (s *Service) refresh(
+	ctx context.Context, server oauth.Server, k document.Key, it item, c Connection,
+) (Connection, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTime)
+	defer cancel()
+	it.Lease, it.Holder = s.o.Now().Add(leaseTime), rand.Text()
+	rev, err := s.vault.put(ctx, k, it.sealed, it.rev)
+	if err != nil {
+		return c, err
+	}
+	s.keep(k, opened{rev, c, s.o.Now()})
+	grant, err := s.grant(ctx, server, &c)
+	var t oauth.Token
+	if err == nil {
+		t, err = s.oauth.Refresh(ctx, grant, secret.New(c.Refresh), c.Granted)
+	}
+	next := c
+	switch code := oauth.CodeOf(err); {
+	case err == nil:
+		s.take(&next, t)
+	case code == oauth.InvalidGrant || code == oauth.InvalidClient || code == oauth.InvalidScope ||
+		code == oauth.InvalidTarget || code == oauth.IssuerChanged:
+		next.Reason, next.EndedAt = s.reason(ctx, server, &c, code), s.o.Now().UTC()
+		next.Access, next.Refresh = "", ""
+	default:
+		next.Failed = s.o.Now().UTC()
+	}
+	if stored := s.store(ctx, k, next, rev); stored != nil {
+		return c, fmt.Errorf("store the refreshed token: %w", stored)
+	}
+	e := Event{Server: server.Name, Kind: Refreshed}
+	switch {
+	case next.Reason != "":
+		e.Kind, e.Reason = Ended, next.Reason
+		err = &oauth.EndedError{Reason: next.Reason}
+	case err != nil:
+		s.o.Log.LogAttrs(ctx, slog.LevelWarn, "token not refreshed", slog.String("server", server.Name),
+			slog.String("error", err.Error()))
+		return c, err
+	}
+	s.o.Event(ctx, e)
+	return next, err
+}
+
+// store writes a connection at the revision of the lease, which it releases. It tries again,
+// because a token that is not stored is lost.
+func (s *Service) store(ctx context.Context, k document.Key, c Connection, rev int64) error {
+	sealed, err := s.vault.seal(ctx, k, c)
+	if err != nil {
+		return err
+	}
+	sealed.Server = c.Server
+	for try := 1; ; try++ {
+		next, err := s.vault.put(ctx, k, sealed, rev)
+		if err == nil {
+			s.keep(k, opened{next, c, s.o.Now()})
+			return nil
+		}
+		s.drop(k)
+		if errors.Is(err, document.ErrConflict) || try == 5 || wait(ctx, time.Duration(try)*lookEvery) != nil {
+			return err
+		}
+	}
+}
+
+// take puts a token into a connection.
+func (s *Service) take(c *Connection, t oauth.Token) {
+	now := s.o.Now().UTC()
+	c.Access, c.Renewed, c.Expires, c.Due = t.Access.Reveal(), now, t.Expires, s.dueAt(now, t.Expires)
+	c.Failed = time.Time{}
+	if r := t.Refresh.Reveal(); r != "" {
+		c.Refresh = r
+	}
+	if t.Scopes != nil {
+		c.Granted = t.Scopes
+	}
+}
+
+// grant returns what is needed at the token endpoint, with the secret of a configured client as it
+// is now.
+func (s *Service) grant(ctx context.Context, server oauth.Server, c *Connection) (oauth.Grant, error) {
+	g := oauth.Grant{
+		Issuer: c.Issuer, Token: c.Token, Resource: c.Resource, Client: c.Client.registration(),
+	}
+	if server.Settings.ClientID != "" && server.Settings.ClientID == g.Client.ID {
+		text, err := s.secret(ctx, server.Settings)
+		if err != nil {
+			return g, err
+		}
+		g.Client.Secret = text
+	}
+	return g, nil
+}
+
+// secret returns the secret of a configured client.
+func (s *Service) secret(ctx context.Context, set oauth.Settings) (secret.Text, error) {
+	ref, ok := secret.Reference(set.Secret.Reveal())
+	if !ok || s.o.Secrets == nil {
+		return set.Secret, nil
+	}
+	text, err := s.o.Secrets.Secret(ctx, ref)
+	if err != nil {
+		return secret.Text{}, &oauth.Fault{
+			Code: oauth.InvalidClient, Text: "the client secret of the server cannot be read", Err: err,
+		}
+	}
+	return secret.New(text), nil
+}
+
+// reason returns why a refused refresh ends a connection. It reads the metadata again: a changed
+// issuer or token endpoint explains the refusal, and a person must confirm it.
+func (s *Service) reason(ctx context.Context, server oauth.Server, c *Connection, code oauth.Code) string {
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		return string(code)
+	}
+	d, err := s.oauth.Discover(ctx, u, oauth.Challenge{}, server.Settings)
+	if err == nil && changed(c, d) {
+		return string(oauth.IssuerChanged)
+	}
+	return string(code)
+}
+
+// changed reports whether a server has another issuer or token endpoint than its connection.
+func changed(c *Connection, d oauth.Discovery) bool {
+	return c.Issuer != d.Issuer.Issuer || c.Token != d.Issuer.Token
+}
+
+// union returns the scopes of both lists.
+func union(a, b []string) []string {
+	return oauth.ValidScopes(slices.Concat(a, b))
+}

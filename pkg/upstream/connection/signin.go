@@ -1,0 +1,295 @@
+package connection
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
+)
+
+// flowKey is the place for which the state of a sign-in is sealed. It is never stored.
+var flowKey = document.Key{Part: "CRED#flow", ID: "FLOW"}
+
+// A Request asks for a sign-in.
+type Request struct {
+	Server    oauth.Server
+	Challenge oauth.Challenge // of the server's last refusal
+	Redirect  string          // the callback
+	Document  string          // address of the client ID metadata document; "": none
+	By        string          // the person
+	Confirm   bool            // the person agreed to a changed issuer, and to a new key of the vault
+}
+
+// A Pending is a sign-in that waits for its callback.
+type Pending struct {
+	URL    string   // at the issuer, for the browser
+	Sealed string   // the state, which only the gateway can read
+	Issuer string   // its host
+	Scopes []string // requested
+	Guess  bool     // the issuer has no metadata: nobody knows whether it supports PKCE
+}
+
+// A flow is the sealed state of a sign-in.
+type flow struct {
+	Flow   oauth.Flow `json:"flow"`
+	Client client     `json:"client"`
+	Server string     `json:"server"`
+	URL    string     `json:"url"`
+	By     string     `json:"by"`
+}
+
+// Start prepares a sign-in. It stores nothing except a new registration. Errors are
+// [oauth.Fault]s, or those of the stores.
+func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
+	if err := s.needKey(ctx, r.Confirm); err != nil {
+		return Pending{}, err
+	}
+	u, err := url.Parse(r.Server.URL)
+	if err != nil {
+		return Pending{}, &oauth.Fault{Code: oauth.BadMetadata, Text: "the server has no URL"}
+	}
+	set := r.Server.Settings
+	if max := set.Scopes; max != nil {
+		for _, scope := range r.Challenge.Scopes {
+			if !slices.Contains(max, scope) {
+				return Pending{}, &oauth.Fault{Code: ScopeNotAllowed, Text: "the server requires the scope " +
+					scope + ", which is not among the configured scopes: add it to auth.scopes, or leave it out"}
+			}
+		}
+	}
+	d, err := s.oauth.Discover(ctx, u, r.Challenge, set)
+	if err != nil {
+		return Pending{}, err
+	}
+	k := keyOf(r.Server.Name, r.Server.URL)
+	it, err := s.read(ctx, k)
+	if err != nil {
+		return Pending{}, err
+	}
+	if it.rev != 0 {
+		before, err := s.openItem(ctx, k, it)
+		switch {
+		case err != nil && !isEnded(err):
+			return Pending{}, err
+		case err == nil && changed(&before, d) && !r.Confirm:
+			return Pending{}, &oauth.Fault{Code: oauth.IssuerChanged, Text: "the server's issuer was " +
+				oauth.Host(before.Issuer) + " and is now " + oauth.Host(d.Issuer.Issuer) +
+				": confirm it if its operator announced that"}
+		case err == nil && !changed(&before, d) && set.Scopes == nil:
+			// A new sign-in asks for what the last one had, and for what a refusal named since.
+			d.Scopes = union(before.Requested, r.Challenge.Scopes)
+		}
+	}
+	client, err := s.client(ctx, d.Issuer, r)
+	if err != nil {
+		return Pending{}, err
+	}
+	f := s.oauth.NewFlow(d, client, r.Redirect)
+	text, err := s.sealFlow(ctx, flow{f, clientOf(client), r.Server.Name, r.Server.URL, r.By})
+	if err != nil {
+		return Pending{}, err
+	}
+	return Pending{
+		URL: f.URL(), Sealed: text, Issuer: oauth.Host(d.Issuer.Issuer), Scopes: d.Scopes,
+		Guess: d.Issuer.Guessed,
+	}, nil
+}
+
+// ScopeNotAllowed is the code of a sign-in for which the server requires more than the configured
+// scopes.
+const ScopeNotAllowed oauth.Code = "scope_not_allowed"
+
+// KeyMissing is the code of a sign-in at a vault whose key is missing.
+const KeyMissing oauth.Code = "key_missing"
+
+// needKey makes the key of a local vault before the first sign-in. If the vault has connections and
+// no key, the key was lost: a new one would hide that the old file could be put back.
+func (s *Service) needKey(ctx context.Context, confirm bool) error {
+	local, ok := s.o.Keys.(*LocalKey)
+	if !ok {
+		return nil
+	}
+	if _, err := local.read(); !errors.Is(err, ErrNoKey) {
+		return err
+	}
+	items, err := s.list(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(items) > 0 && !confirm:
+		return &oauth.Fault{Code: KeyMissing, Text: "the key of the stored sign-ins is missing: put the " +
+			"file vault.key back, or confirm that all servers need a new sign-in"}
+	}
+	return local.Make()
+}
+
+// client returns the client to use at an issuer, and stores a new registration.
+func (s *Service) client(ctx context.Context, i oauth.Issuer, r Request) (oauth.Registration, error) {
+	set := r.Server.Settings
+	text, err := s.secret(ctx, set)
+	if err != nil {
+		return oauth.Registration{}, err
+	}
+	set.Secret = text
+	k := clientKey(i.Issuer, r.Redirect)
+	it, err := s.read(ctx, k)
+	if err != nil {
+		return oauth.Registration{}, err
+	}
+	var stored client
+	if it.rev != 0 {
+		if err := s.vault.open(ctx, k, it.sealed, &stored); err != nil {
+			stored = client{} // another registration replaces it
+		}
+	}
+	reg, made, err := s.oauth.Client(ctx, i, set, r.Redirect, r.Document, stored.registration())
+	if err != nil || !made {
+		return reg, err
+	}
+	sealed, err := s.vault.seal(ctx, k, clientOf(reg))
+	if err != nil {
+		return reg, err
+	}
+	data, err := json.Marshal(sealed)
+	if err != nil {
+		return reg, err
+	}
+	return reg, document.Replace(ctx, s.o.Docs, document.Doc{Key: k, Data: data, Rev: it.rev})
+}
+
+func (s *Service) sealFlow(ctx context.Context, f flow) (string, error) {
+	sealed, err := s.vault.seal(ctx, flowKey, f)
+	if err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(sealed)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(data), nil
+}
+
+const maxFlow = 32 << 10 // characters of a sealed state
+
+func (s *Service) openFlow(ctx context.Context, text string) (f flow, err error) {
+	forged := &oauth.Fault{Code: oauth.BadCallback, Text: "the sign-in was not begun at this gateway"}
+	if len(text) > maxFlow || strings.ContainsAny(text, "\r\n") {
+		return f, forged
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return f, forged
+	}
+	var sealed sealed
+	if json.Unmarshal(data, &sealed) != nil || sealed.Version != sealVersion {
+		return f, forged
+	}
+	if err := s.vault.open(ctx, flowKey, sealed, &f); errors.Is(err, ErrForeign) {
+		return f, forged
+	} else if err != nil {
+		return f, err
+	}
+	f.Flow.Client = f.Client.registration()
+	return f, nil
+}
+
+// Finish ends a sign-in with the query of the callback, and stores the connection. find returns the
+// server as it is configured now. Errors are [oauth.Fault]s, or those of the stores: then nothing
+// was stored, and a connection from before stays as it was.
+func (s *Service) Finish(
+	ctx context.Context, sealed, query string, find func(name string) (oauth.Server, bool),
+) (State, error) {
+	f, err := s.openFlow(ctx, sealed)
+	if err != nil {
+		return State{}, err
+	}
+	server, ok := find(f.Server)
+	if !ok || server.URL != f.URL {
+		return State{}, &oauth.Fault{Code: oauth.BadCallback, Text: "the server " + f.Server +
+			" was removed from the config or changed during the sign-in"}
+	}
+	t, err := s.oauth.Finish(ctx, f.Flow, query)
+	if err != nil {
+		if oauth.CodeOf(err) == oauth.InvalidClient && f.Client.Dynamic {
+			s.forgetClient(ctx, f)
+		}
+		return State{}, err
+	}
+	i := f.Flow.Discovery.Issuer
+	c := Connection{
+		Server: f.Server, URL: f.URL, Resource: f.Flow.Discovery.Resource, Issuer: i.Issuer,
+		Token: i.Token, Revoke: i.Revocation, Client: f.Client, By: f.By, Since: s.o.Now().UTC(),
+		Requested: f.Flow.Discovery.Scopes,
+	}
+	if server.Settings.ClientID != "" {
+		c.Client.Secret = "" // the config has it
+	}
+	s.take(&c, t)
+	k := keyOf(c.Server, c.URL)
+	// A refresh that another process makes meanwhile loses against the new sign-in.
+	_, err = document.Retry(ctx, document.ErrConflict, func() (struct{}, error) {
+		it, err := s.read(ctx, k)
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, s.store(ctx, k, c, it.rev)
+	})
+	if err != nil {
+		return State{}, err
+	}
+	s.o.Event(ctx, Event{Server: c.Server, Kind: Connected, By: c.By})
+	return s.state(&c), nil
+}
+
+// forgetClient deletes a registration that its issuer no longer knows, so that the next sign-in
+// registers again. An error only leaves it for the next time.
+func (s *Service) forgetClient(ctx context.Context, f flow) {
+	k := clientKey(f.Flow.Discovery.Issuer.Issuer, f.Flow.Redirect)
+	if it, err := s.read(ctx, k); err == nil && it.rev != 0 {
+		_ = s.o.Docs.PutDocs(ctx, document.Doc{Key: k, Rev: it.rev})
+	}
+}
+
+// SignOut deletes the connection of a server here, and revokes its token at the issuer. was is
+// false if there was none. revoke is why the issuer did not revoke the token, or nil.
+func (s *Service) SignOut(ctx context.Context, server oauth.Server, by string) (was bool, revoke, err error) {
+	k := keyOf(server.Name, server.URL)
+	var c Connection
+	var opened error
+	was, err = document.Retry(ctx, document.ErrConflict, func() (bool, error) {
+		it, err := s.read(ctx, k)
+		if err != nil || it.rev == 0 {
+			return false, err
+		}
+		c, opened = s.openItem(ctx, k, it)
+		return true, s.o.Docs.PutDocs(ctx, document.Doc{Key: k, Rev: it.rev})
+	})
+	s.drop(k)
+	if err != nil || !was {
+		return was, nil, err
+	}
+	s.o.Event(ctx, Event{Server: server.Name, Kind: SignedOut, By: by})
+	if opened != nil || c.Reason != "" {
+		return true, nil, nil // nothing is left to revoke
+	}
+	if c.Revoke == "" {
+		return true, &oauth.Fault{Code: oauth.BadMetadata, Text: "the issuer " + oauth.Host(c.Issuer) +
+			" has no address for that"}, nil
+	}
+	g, err := s.grant(ctx, server, &c)
+	if err != nil {
+		return true, err, nil
+	}
+	token := c.Refresh
+	if token == "" {
+		token = c.Access
+	}
+	return true, s.oauth.Revoke(ctx, g, c.Revoke, secret.New(token)), nil
+}
