@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
 // load asks the enabled servers of the units for their tools. It calls do with each unit whose
@@ -149,6 +150,14 @@ func Target(s config.Server, last outcome.Outcome) upstream.Target {
 		Memory: last.Memory,
 		ID:     s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",
 		Handshake: s.Protocol == mcp.VersionLegacy, Asks: upstream.Asks(s.Elicitation),
+	}
+	if s.SignsIn() {
+		t.SignIn = &oauth.Settings{
+			ClientID: s.Auth.ClientID, Secret: s.Auth.ClientSecret, Auth: s.Auth.ClientAuth,
+			Issuer: s.Auth.Issuer, Authorization: s.Auth.Authorization, Token: s.Auth.Token,
+			Scopes: s.Auth.Scopes, Resource: s.Auth.Resource, NoRegister: s.Auth.NoRegister,
+		}
+		t.Connected = last.Connected || last.Reason == outcome.ReasonSignInRequired
 	}
 	if c := s.Command; c != nil {
 		t.Command = &upstream.Command{Path: c.Path, Args: c.Args, Env: c.Env.Plain(), Dir: c.Dir, Pass: c.Pass}

@@ -2,25 +2,19 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
 const (
-	wellKnownMetadata = "/.well-known/oauth-protected-resource" // RFC 9728
-	metadataTime      = 5 * time.Second                         // to read the metadata of one server
-	maxMetadata       = 64 << 10                                // bytes
+	metadataTime = 5 * time.Second // to read the metadata of one server
 
 	maxChallenge = 500 // characters of a challenge to keep
 	maxScopes    = 20
@@ -80,117 +74,39 @@ func (l *load) explain(out *outcome.Outcome) {
 	}
 }
 
-// metadata adds the resource's metadata to c. It reads the address from the challenge, or without
-// one, the two well-known addresses.
-func (l *load) metadata(ctx context.Context, c *outcome.Challenge, address string) error {
-	places := []string{address}
-	if address == "" {
-		at := url.URL{Scheme: l.ep.url.Scheme, Host: l.ep.url.Host, Path: wellKnownMetadata}
-		root := at.String()
-		at.Path += strings.TrimSuffix(l.ep.url.Path, "/")
-		places = slices.Compact([]string{at.String(), root})
-	}
-	var faults []error
-	for _, place := range places {
-		m, err := l.readMetadata(ctx, place)
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		c.Metadata = l.clean(place, maxNamed)
-		if len(c.Scopes) == 0 {
-			c.Scopes = l.scopes(m.Scopes)
-		}
-		for _, issuer := range m.Issuers {
-			if u, err := url.Parse(issuer); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil &&
-				len(issuer) <= maxNamed && len(c.Issuers) < maxIssuers && !strings.ContainsFunc(issuer, notPlain) {
-				c.Issuers = append(c.Issuers, l.clean(issuer, maxNamed))
-			}
-		}
-		return nil
-	}
-	return errors.Join(faults...)
-}
-
-// A resourceMetadata is the part of a protected resource's metadata that the gateway uses.
-type resourceMetadata struct {
-	Resource string   `json:"resource"`
-	Issuers  []string `json:"authorization_servers"`
-	Scopes   []string `json:"scopes_supported"`
-}
-
-// readMetadata reads the metadata at an address, which must have the origin of the server. The
-// request has no configured header, and follows no redirect. Metadata of another resource is an
-// error, because the issuer could then issue a token for the other resource.
-func (l *load) readMetadata(ctx context.Context, address string) (m resourceMetadata, err error) {
-	at, err := url.Parse(address)
-	if err != nil || len(address) > maxAddress || at.User != nil || originOf(at) != originOf(l.ep.url) {
-		return m, errors.New("its metadata is not at the server's own scheme, host and port, and was not read")
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+// metadata adds the metadata of the server's resource to c. The request has no configured header.
+func (l *load) metadata(ctx context.Context, c *outcome.Challenge, named string) error {
+	client := oauth.Client{HTTP: l.ep.transport, Agent: l.c.agent, Now: l.c.o.Now}
+	m, err := client.ReadResource(ctx, l.ep.url, named)
 	if err != nil {
-		return m, errors.New("the address of its metadata is not a valid URL")
+		return err
 	}
-	req.Header.Set("User-Agent", l.c.agent)
-	req.Header.Set("Accept", "application/json")
-	resp, err := l.ep.transport.Do(req)
-	if err != nil {
-		return m, fmt.Errorf("its metadata cannot be read: %w", err)
+	if m == nil {
+		return errors.New("it publishes no metadata")
 	}
-	defer func() { _ = resp.Body.Close() }()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxMetadata+1))
-	switch {
-	case resp.StatusCode != http.StatusOK:
-		return m, fmt.Errorf("the address of its metadata answers with HTTP status %d", resp.StatusCode)
-	case err != nil:
-		return m, fmt.Errorf("its metadata cannot be read: %w", err)
-	case len(data) > maxMetadata:
-		return m, fmt.Errorf("its metadata is longer than %d bytes", maxMetadata)
-	case json.Unmarshal(data, &m) != nil:
-		return m, errors.New("its metadata is not valid")
-	case !covers(m.Resource, l.ep.url):
-		return m, errors.New("its metadata is about another resource")
+	c.Metadata = l.clean(m.Address, maxNamed)
+	if len(c.Scopes) == 0 {
+		c.Scopes = l.scopes(m.Scopes)
 	}
-	return m, nil
-}
-
-// maxAddress is the maximum length of a metadata address, in bytes.
-const maxAddress = 2 << 10
-
-// originOf returns scheme, host and port of a URL.
-func originOf(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[strings.ToLower(u.Scheme)]
+	for _, issuer := range m.Issuers {
+		if len(issuer) <= maxNamed && len(c.Issuers) < maxIssuers {
+			c.Issuers = append(c.Issuers, l.clean(issuer, maxNamed))
+		}
 	}
-	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
-}
-
-// covers reports whether a resource is the server at u. It must have the same origin, and its path
-// must be a prefix of the server's path, in whole segments.
-func covers(resource string, u *url.URL) bool {
-	r, err := url.Parse(resource)
-	if err != nil || r.User != nil || originOf(r) != originOf(u) {
-		return false
-	}
-	path := strings.TrimSuffix(r.EscapedPath(), "/")
-	return strings.HasPrefix(strings.TrimSuffix(u.EscapedPath(), "/")+"/", path+"/")
+	return nil
 }
 
 // scopes returns the valid scopes (RFC 6749) among names, at most 20.
 func (l *load) scopes(names []string) (out []string) {
-	for _, name := range names {
-		if name != "" && len(name) <= maxNamed && len(out) < maxScopes && !strings.ContainsFunc(name, notPlain) {
-			out = append(out, l.clean(name, maxNamed))
-		}
+	valid := oauth.ValidScopes(names)
+	for _, name := range valid[:min(len(valid), maxScopes)] {
+		out = append(out, l.clean(name, maxNamed))
 	}
 	return out
 }
 
-// notPlain reports whether r is invalid in a scope and in a URL.
-func notPlain(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
-
-// clean returns a text of the server on one line and without secrets, with at most most characters.
+// clean returns a text of the server on one line, without secrets, and at most most characters
+// long.
 func (l *load) clean(s string, most int) string {
 	return text.Clip(text.Line(redact(s, l.secrets())), most)
 }

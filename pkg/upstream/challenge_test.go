@@ -83,16 +83,16 @@ func TestSignInRequired(t *testing.T) {
 			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}}, 0},
 		"the metadata is elsewhere": {
 			signInServer{challenge: `Bearer resource_metadata=http://server1:80/meta`}, "", outcome.ReasonSignInRequired,
-			&outcome.Challenge{Text: `Bearer resource_metadata=http://server1:80/meta`, Fault: "its metadata is not at the server's own scheme, host and port, and was not read"}, 0},
+			&outcome.Challenge{Text: `Bearer resource_metadata=http://server1:80/meta`, Fault: "its metadata are not at the server's own scheme, host and port, and were not read"}, 0},
 		"the metadata redirects": {
 			signInServer{bearer, "/meta", "", 307}, "", outcome.ReasonSignInRequired,
-			&outcome.Challenge{Text: bearer, Fault: "the address of its metadata answers with HTTP status 307"}, 1},
+			&outcome.Challenge{Text: bearer, Fault: "server0:80 answers a request for metadata with HTTP status 307"}, 1},
 		"the metadata is about another resource": {
 			signInServer{bearer, "/meta", `{"resource": "http://server0/mc", "authorization_servers": ["https://login.example"]}`, 0}, "", outcome.ReasonSignInRequired,
-			&outcome.Challenge{Text: bearer, Fault: "its metadata is about another resource"}, 1},
+			&outcome.Challenge{Text: bearer, Fault: "its metadata describe another resource"}, 1},
 		"the metadata is endless": {
-			signInServer{bearer, "/meta", strings.Repeat(" ", maxMetadata) + resource, 0}, "", outcome.ReasonSignInRequired,
-			&outcome.Challenge{Text: bearer, Fault: "its metadata is longer than 65536 bytes"}, 1},
+			signInServer{bearer, "/meta", strings.Repeat(" ", 64<<10) + resource, 0}, "", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: bearer, Fault: "the answer of server0:80 is longer than 65536 bytes"}, 1},
 		"the metadata is hostile": {
 			signInServer{bearer, "/meta", `{"resource": "http://server0/mcp", "scopes_supported": ["a b", "\u001b[2J", "<b>", "` + strings.Repeat("x", maxNamed+1) + `"],
 				"authorization_servers": ["javascript:alert(1)", "https://a\u001b.example", "https://u:p@b.example", "https://c.example/` + strings.Repeat("x", maxNamed) + `", "https://d.example"]}`, 0},

@@ -23,6 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
@@ -36,7 +37,9 @@ type evidence struct {
 	blocked  bool      // the exchange redirects to an address that may not be dialed
 	now      time.Time // for a Retry-After date
 
-	authorized bool // the requests had a credential for HTTP
+	authorized bool  // the requests had a credential for HTTP
+	connected  bool  // it was the token of the gateway's sign-in
+	renewal    error // why a refused token was not renewed; nil: not tried
 }
 
 // classify returns the outcome of an attempt's evidence: status, reason, HTTP status and RetryAfter
@@ -96,6 +99,9 @@ func rules() []rule {
 
 		{outcome.Transient, outcome.ReasonAuthzUnavailable, (*evidence).authorizationOut},
 		{outcome.Denied, outcome.ReasonInsufficientScope, (*evidence).scopeMissing},
+		{outcome.Denied, outcome.ReasonCredentialExpired, has[*oauth.EndedError]},
+		{outcome.Transient, outcome.ReasonAuthzUnavailable, (*evidence).tokenUnavailable},
+		{outcome.Denied, outcome.ReasonCredentialExpired, func(e *evidence) bool { return e.connected && e.exchange.status == http.StatusUnauthorized }},
 		{outcome.Denied, outcome.ReasonSignInRequired, (*evidence).signInRequired},
 		{outcome.Denied, outcome.ReasonAuthRequired, status(http.StatusUnauthorized)},
 		{outcome.Denied, outcome.ReasonForbidden, status(http.StatusForbidden, http.StatusPaymentRequired, http.StatusUnavailableForLegalReasons)},
@@ -151,8 +157,16 @@ func has[T error](e *evidence) bool {
 	return ok
 }
 
-// exited reports whether a program ended: before its first message if mute is set, otherwise after
-// a message.
+// tokenUnavailable reports whether the token of a sign-in could not be read or renewed for now.
+func (e *evidence) tokenUnavailable() bool {
+	if e.exchange.status == http.StatusUnauthorized && e.renewal != nil {
+		_, ended := errors.AsType[*oauth.EndedError](e.renewal)
+		return !ended
+	}
+	return has[*tokenError](e)
+}
+
+// exited reports whether a program ended: without any message if mute is set, otherwise after one.
 func (e *evidence) exited(mute bool) bool {
 	exit, ok := errors.AsType[*exitError](e.err)
 	return ok && exit.mute == mute

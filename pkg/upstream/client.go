@@ -30,6 +30,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
 // A Target is one server to load or to call.
@@ -38,6 +39,8 @@ type Target struct {
 	URL         string            // of its MCP endpoint
 	Headers     map[string]string // values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
 	Timeout     time.Duration     // of a call with all attempts; 0: 20 s, at most [Options].CallTime
+	SignIn      *oauth.Settings   // how the gateway signs in; nil: it does not
+	Connected   bool              // the gateway may have a sign-in; a load always checks
 	Command     *Command          // the command, if the server is a program; URL then only identifies it
 	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; otherwise ""
 	Memory      outcome.Memory    // of another process: see [outcome.Outcome.Memory]
@@ -58,6 +61,14 @@ const (
 	AsksOff    Asks = "off"    // no questions
 )
 
+// Connections supplies the access tokens of servers at which the gateway has signed in.
+type Connections interface {
+	// Token returns the token of a server; it is empty if the gateway has no sign-in there.
+	Token(ctx context.Context, s oauth.Server) (secret.Text, error)
+	// Renew returns the token that replaces one that the server rejected, or an empty text.
+	Renew(ctx context.Context, s oauth.Server, rejected secret.Text) (secret.Text, error)
+}
+
 // Options configure a [Client]. The zero value is ready to use.
 type Options struct {
 	Secrets     secret.Source  // nil: secret.Env{}
@@ -70,6 +81,7 @@ type Options struct {
 	Name        string         // this client's name for servers; "": portcullis
 	Version     string         // this client's version for servers; "": 0.0.0
 	RuntimeAPI  string         // host:port of the Lambda runtime, never dialed; "": $AWS_LAMBDA_RUNTIME_API
+	Connections Connections    // supplies access tokens; nil: the gateway cannot sign in
 	Commands    bool           // start servers that are programs: the config can run commands
 	RootCAs     *x509.CertPool // the CAs of servers' certificates; nil: the system's
 

@@ -65,3 +65,9 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // errStreamEnded is an event stream that ended without the reply.
 var errStreamEnded = sse.ErrEnded
+
+// A tokenError says that the access token of a sign-in could not be read or renewed for now.
+type tokenError struct{ err error }
+
+func (e *tokenError) Error() string { return "access token: " + e.err.Error() }
+func (e *tokenError) Unwrap() error { return e.err }

@@ -85,6 +85,7 @@ func (c *Client) loadHere(ctx context.Context, t Target, note, ended func(outcom
 		if !l.ends() {
 			out := classify(evidence{aborted: ctx.Err() != nil, expired: true})
 			out.Attempts, out.Error = 1, "load did not stop at its deadline"
+			out.Connected = t.Connected
 			end(out)
 		}
 	})
@@ -148,6 +149,10 @@ func (l *load) run() outcome.Outcome {
 		return out, err
 	})
 	l.explain(&out)
+	out.Connected = l.t.Connected
+	if l.ep != nil || out.Reason == outcome.ReasonCredentialExpired {
+		out.Connected = l.ep == nil || l.ep.token.Reveal() != ""
+	}
 	if out.Status == outcome.Available {
 		l.others(&out, &found)
 		if err := l.conclude(&out, &found); err != nil { // parses an earlier page

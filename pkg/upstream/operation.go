@@ -32,6 +32,7 @@ type operation struct {
 	delivered bool        // the caller's request was sent, and may have taken effect
 
 	handshook, refreshed, renegotiated bool
+	renewal                            error     // why the server's refused token was not renewed; nil: not tried
 	reopened                           int       // times
 	askedModern                        time.Time // when the last handshake asked for the stateless protocol; zero: never
 
@@ -193,15 +194,24 @@ func (o *operation) wrongProtocol(err error) bool {
 	return ok && !o.handshook && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, status.status)
 }
 
-// refresh reads the secrets again, and reports whether that changed the headers. It logs nothing.
+// refresh reads the secrets again and renews the token of a sign-in, and reports whether that
+// changed the headers. It logs nothing.
 func (o *operation) refresh(ctx context.Context) bool {
 	for _, ref := range o.ep.refs {
 		if _, err := o.c.cache.look(ctx, ref); err != nil {
 			return false
 		}
 	}
+	renewed := false
+	if rejected := o.ep.token; rejected.Reveal() != "" {
+		token, err := o.c.o.Connections.Renew(ctx, o.t.signInServer(), rejected)
+		if o.renewal = err; err != nil || token.Reveal() == "" {
+			return false
+		}
+		renewed = true
+	}
 	fresh, err := o.c.resolve(ctx, o.t, o.key)
-	if err != nil || maps.EqualFunc(fresh.header, o.ep.header, slices.Equal[[]string]) {
+	if err != nil || !renewed && maps.EqualFunc(fresh.header, o.ep.header, slices.Equal[[]string]) {
 		return false
 	}
 	if o.session != nil {
@@ -265,5 +275,7 @@ func (o *operation) attempt(caller, own context.Context, f func() error) (out ou
 		now:      o.c.o.Now(),
 
 		authorized: o.authorized(),
+		connected:  o.ep != nil && o.ep.token.Reveal() != "",
+		renewal:    o.renewal,
 	}), err
 }

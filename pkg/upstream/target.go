@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
 // An endpoint is a [Target] that is ready for requests.
@@ -23,6 +24,8 @@ type endpoint struct {
 	refs   []string // secrets that the headers refer to
 
 	secrets []string // the credentials among values: no result may show them
+
+	token secret.Text // of the gateway's sign-in; empty: none
 
 	transport transport
 }
@@ -53,7 +56,40 @@ func (c *Client) resolve(ctx context.Context, t Target, key entryKey) (*endpoint
 			return nil, err
 		}
 	}
+	if err := c.addToken(ctx, ep, t, key.load); err != nil {
+		return nil, err
+	}
 	return ep, nil
+}
+
+// addToken adds the access token of the gateway's sign-in at the server. A call asks for it only if
+// the last load knows of a sign-in, so that other calls cost no further read.
+func (c *Client) addToken(ctx context.Context, ep *endpoint, t Target, load bool) error {
+	if c.o.Connections == nil || t.SignIn == nil || !load && !t.Connected {
+		return nil
+	}
+	token, err := c.o.Connections.Token(ctx, t.signInServer())
+	if err == nil {
+		ep.useToken(token)
+	} else if _, ended := errors.AsType[*oauth.EndedError](err); !ended {
+		return &tokenError{err}
+	}
+	return err
+}
+
+func (t Target) signInServer() oauth.Server {
+	return oauth.Server{Name: t.ID, URL: t.URL, Settings: *t.SignIn}
+}
+
+// useToken sends a token with each request, and hides it in texts and results.
+func (ep *endpoint) useToken(token secret.Text) {
+	text := token.Reveal()
+	if text == "" {
+		return
+	}
+	ep.token = token
+	ep.header.Set("Authorization", "Bearer "+text)
+	ep.values, ep.secrets = append(ep.values, text), append(ep.secrets, text)
 }
 
 // addHeader resolves the references in value and checks the result.

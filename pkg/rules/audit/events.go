@@ -24,6 +24,8 @@ const (
 	ActionWithdrawn      = "request_withdrawn" // an agent, or its user, withdrew the request
 	ActionDecided        = "request_decided"   // a person decided; the note says what
 	ActionUnsent         = "notice_given_up"   // people got no notice for a day
+	ActionConnected      = "server_sign_in"    // a person signed the gateway in to a server
+	ActionDisconnected   = "server_sign_out"   // a person ended that
 	ActionSync           = "sync"              // a person started a sync
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"

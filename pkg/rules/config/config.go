@@ -40,6 +40,7 @@ type Server struct {
 	Name          string
 	URL           string        // of its MCP endpoint; of a program "cmd:" and a hash of its command, which identifies it
 	Command       *Command      // how to start it, if it is a program; nil: it has a URL
+	Auth          Auth          // how the gateway signs in to it
 	Headers       Values        // values may contain ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
 	Enabled       bool          // default true
 	EnabledTools  []string      // globs over bare names; empty: all

@@ -47,6 +47,7 @@ func (c *checker) server(name string, f *fileServer, n *rawjson.Node, path strin
 		UnlistedResources: f.UnlistedResources != nil && *f.UnlistedResources,
 	}
 	s.Headers = c.headers(n.Get("headers"), path+".headers")
+	s.Auth = c.auth(f, n, path)
 	c.transport(f, n, path)
 	if s.Command != nil {
 		s.URL = s.Command.identity()

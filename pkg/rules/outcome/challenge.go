@@ -19,10 +19,14 @@ const maxNamed = 5
 // OperatorMessage returns the line about o for the people who run the gateway. It is
 // [Outcome.Message], but has more facts about a required sign-in than an agent may read.
 func (o Outcome) OperatorMessage(serverID string) string {
-	if o.Status != Denied || o.Reason != ReasonSignInRequired {
+	const how = " Press \"Sign in\" on its page, or run portcullis servers login "
+	switch {
+	case o.Status == Denied && o.Reason == ReasonCredentialExpired:
+		return "The sign-in at MCP server '" + serverID + "' has ended." + how + serverID + "."
+	case o.Status != Denied || o.Reason != ReasonSignInRequired:
 		return o.Message(serverID)
 	}
-	out := "MCP server '" + serverID + "' requires an OAuth sign-in, which this version cannot do. Use a token in `headers`."
+	out := "MCP server '" + serverID + "' requires an OAuth sign-in." + how + serverID + "."
 	c := o.Challenge
 	if c == nil {
 		return out

@@ -23,6 +23,7 @@ const (
 	ReasonEgressProxy       = "egress_proxy"       // 407
 	ReasonAuthRequired      = "auth_required"      // 401
 	ReasonSignInRequired    = "sign_in_required"   // 401 without a credential, and metadata with a way to sign in
+	ReasonCredentialExpired = "credential_expired" //nolint:gosec // not a credential; the gateway's sign-in has ended
 	ReasonForbidden         = "forbidden"          // 402, 403, 451
 	ReasonInsufficientScope = "insufficient_scope" // the credential lacks a scope
 	ReasonAuthzUnavailable  = "authz_unavailable"  // 401 or 403 because the authorization service is down
@@ -48,7 +49,7 @@ func Reasons() []string {
 	return []string{
 		ReasonAborted, ReasonConfig, ReasonTimeout, ReasonDNSTimeout, ReasonDNS, ReasonRefused, ReasonUnreachable,
 		ReasonReset, ReasonTLS, ReasonNotHTTP, ReasonRedirect, ReasonRateLimited, ReasonHTTP5xx, ReasonNotFound,
-		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonSignInRequired, ReasonForbidden,
+		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonSignInRequired, ReasonCredentialExpired, ReasonForbidden,
 		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonTooLarge, ReasonVersion,
 		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
 		ReasonNeedsCommand, ReasonCommand, ReasonExited, ReasonNoProcess, ReasonDescriptors, ReasonStarting,
@@ -71,6 +72,9 @@ func (o Outcome) Message(serverID string) string {
 	case Denied:
 		if o.Reason == ReasonSignInRequired {
 			return "The gateway has no access to MCP server '" + serverID + "'. Retrying will not help; the gateway's operator must give the gateway access."
+		}
+		if o.Reason == ReasonCredentialExpired {
+			return "The gateway's sign-in at MCP server '" + serverID + "' has ended. Retrying will not help; the gateway's operator must sign in again."
 		}
 		return "Access to MCP server '" + serverID + "' was denied. Retrying will not help; contact its owner."
 	}
