@@ -31,6 +31,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 // Stores are the stores of a gateway.
@@ -74,6 +75,8 @@ type Options struct {
 	Front    Timeouts        // zero: the timeouts of the functions
 	Ending   <-chan struct{} // closed when the program is about to end; nil: never
 	Sealer   *seal.Sealer    // nil: one with the key of the settings, if there is one
+	Vault    connection.Keys // seals sign-ins at servers; nil: the gateway cannot sign in
+	Table    string          // the place of the sign-ins, which is authenticated
 	// base folder of file: in settings; "": the working directory
 	Folder string
 	Ahead  *state.Prefetch // objects that were read already; nil: none
@@ -102,8 +105,9 @@ type Program struct {
 	States   *state.Loader
 	Gateway  *gateway.Gateway
 	Upstream *upstream.Client
-	Yielder  *Yielder       // lets requests run before a sync
-	Gate     *capacity.Gate // limits requests and connections; nil: the platform does
+	SignIns  *connection.Service // at servers; nil: the gateway cannot sign in
+	Yielder  *Yielder            // lets requests run before a sync
+	Gate     *capacity.Gate      // limits requests and connections; nil: the platform does
 	Syncer   *catalog.Syncer
 	Timeouts Timeouts
 	Sealer   *seal.Sealer   // nil: no key
@@ -177,7 +181,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	p.Tracer = p.newTracer(o.Function)
 	p.Upstream = upstream.New(&upstream.Options{
-		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
+		Connections: p.connections(o), Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
 		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Trace: s.Traces.tells,
 		ProgramsOfAgent: p.programsOfAgent,
 	})

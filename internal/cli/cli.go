@@ -33,6 +33,7 @@ type cli struct {
 	Disable   disableCmd      `cmd:"" changes:"disable" help:"Lock items, even if their definitions change."`
 	Enable    enableCmd       `cmd:"" changes:"enable" help:"Unlock items that somebody disabled."`
 	Undo      undoCmd         `cmd:"" changes:"undo" help:"Undo the last decision about one item."`
+	Servers   serversCmd      `cmd:"" help:"Print the servers, and sign the gateway in to them."`
 	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything."`
 	Audit     auditCmd        `cmd:"" help:"Print what agents called and what people decided."`
 	Requests  requestsCmd     `cmd:"" help:"Print the requests of agents, and decide about them."`

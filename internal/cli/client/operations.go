@@ -36,6 +36,10 @@ const (
 	Stops         Operation[decide.Stops]          = "/admin/stop"
 	Stop          Operation[decide.Stopped]        = "/admin/stop"
 	UndoStop      Operation[decide.Stopped]        = "/admin/stop/undo"
+	Server        Operation[decide.ServerDetail]   = "/admin/servers/%s"
+	StartSignIn   Operation[decide.SignInStart]    = "/admin/servers/%s/sign-in"
+	FinishSignIn  Operation[decide.SignedIn]       = "/admin/sign-in"
+	SignOut       Operation[decide.SignedOut]      = "/admin/servers/%s/sign-out"
 	RevokeToken   Operation[admin.RevokedToken]    = tokensPath + "/%s/revoke"
 	Sync          Operation[decide.SyncReport]     = syncPath
 	Reconcile     Operation[decide.Reconciliation] = "/admin/approvals/%s"

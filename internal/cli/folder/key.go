@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 // The files of keys in a gateway's folder.
@@ -26,6 +27,7 @@ const (
 	KeyFile   = "admin.key" // the admin key
 	SealFile  = "seal.key"  // the key that seals clients' sessions
 	TokenFile = "token.key" // the keys of the hashes of agent tokens
+	VaultFile = "vault.key" // the key that seals the gateway's sign-ins at servers
 
 	// tokenKeyDefault is the setting of a gateway that keeps its token keys in this file.
 	tokenKeyDefault = "file:" + TokenFile
@@ -130,6 +132,34 @@ func sealKey(dir string, readOnly bool) ([]byte, error) {
 			"clients then begin new sessions", path)
 	}
 	return key, nil
+}
+
+// vaultKey returns the key that seals the gateway's sign-ins at servers. Its file is made at the
+// first sign-in.
+func vaultKey(dir string) *connection.LocalKey {
+	path := filepath.Join(dir, VaultFile)
+	read := func() ([]byte, error) {
+		data, isExposed, err := readKey(path, "the key of the sign-ins at servers")
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, connection.ErrNoKey
+		case isExposed:
+			return nil, fmt.Errorf("%w, and with it the tokens of servers can be read: set its mode to 0600", err)
+		case err != nil:
+			return nil, err
+		}
+		key, err := hex.DecodeString(data)
+		if err != nil || len(key) != seal.MinKey {
+			return nil, fmt.Errorf("%s does not hold %d hexadecimal digits", path, 2*seal.MinKey)
+		}
+		return key, nil
+	}
+	create := func() error {
+		key := make([]byte, seal.MinKey)
+		_, _ = rand.Read(key) // never fails
+		return makeOnce(path, hex.EncodeToString(key)+"\n", "of the sign-ins at servers")
+	}
+	return &connection.LocalKey{Read: read, Make: create}
 }
 
 // makeOnce creates the file of a key, unless it exists. If two programs do so at the same time,

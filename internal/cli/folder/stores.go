@@ -110,6 +110,7 @@ func (o *Stores) openRest(s boot.Settings) (err error) {
 // Build returns the gateway with these stores.
 func (o *Stores) Build(s boot.Settings, more boot.Options) *boot.Program {
 	more.Log, more.Sealer, more.Audit, more.Front, more.Folder = o.log, o.sealer, o.audit, boot.Local(), o.dir
+	more.Vault, more.Table = vaultKey(o.dir), "folder"
 	a := o.Approvals
 	if o.readOnly && s.Access.TokenKey.Reveal() == tokenKeyDefault {
 		if _, err := os.Stat(filepath.Join(o.dir, TokenFile)); errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +154,7 @@ func NoGateway(folder string) error {
 // leftOver matches the names of the temporary files of [store.WriteFile] that a killed program
 // leaves in a gateway's folder. Earlier versions ended the names with digits.
 var leftOver = regexp.MustCompile(
-	`^\.tmp-(admin\.key|seal\.key|token\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-(\d+|[A-Z2-7]{26})$`)
+	`^\.tmp-(admin\.key|seal\.key|token\.key|vault\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-(\d+|[A-Z2-7]{26})$`)
 
 // sweepLeftOver removes temporary files that are older than an hour, because no command needs a
 // temporary file for an hour.

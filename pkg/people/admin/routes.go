@@ -78,6 +78,7 @@ func (a *api) register(mux *http.ServeMux) {
 		})
 	a.registerUsage(h)
 	a.registerStops(h)
+	a.registerSignIns(h)
 	a.registerRequests(h)
 	a.registerTokens(h)
 	a.registerSessions(h)

@@ -9,12 +9,15 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 // A ServerDetail is one server with its settings in the config.
 type ServerDetail struct {
 	Server
-	Settings Settings `json:"settings"`
+	Settings   Settings          `json:"settings"`
+	Connection *connection.State `json:"connection,omitempty" doc:"the gateway's sign-in at the server; absent: it has none"`
+	SignIn     bool              `json:"sign_in,omitempty" doc:"the gateway can sign in to the server"`
 }
 
 // Settings are the settings of a server in the current config, without what may be secret: header
@@ -48,7 +51,8 @@ func (d *Service) Server(ctx context.Context, name string) (ServerDetail, error)
 			"configured; the list of servers has all configured servers")
 	}
 	s := v.Servers()[i]
-	return ServerDetail{serverOf(v, s), settingsOf(s.Config)}, nil
+	c, err := d.Connection(ctx, s.Config)
+	return ServerDetail{serverOf(v, s), settingsOf(s.Config), c, d.CanSignIn() && s.Config.SignsIn()}, err
 }
 
 // CanSync reports whether this program can run syncs.

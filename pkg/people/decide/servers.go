@@ -20,6 +20,7 @@ type Outcome struct {
 	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
 	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
 	HTTPStatus   int                `json:"http_status,omitempty"`
+	Connected    bool               `json:"connected,omitempty" doc:"the gateway has a sign-in at the server, also if it has ended"`
 	Challenge    *outcome.Challenge `json:"challenge,omitempty" doc:"what the server requires, if it denied access"`
 	Attempts     int                `json:"attempts"`
 	RetryAfterMS int64              `json:"retry_after_ms,omitempty"`
@@ -100,7 +101,7 @@ func (d *Service) Freshness(ctx context.Context) Freshness { return freshnessOf(
 func OutcomeOf(server string, o outcome.Outcome) Outcome {
 	out := Outcome{
 		Status: string(o.Status), Message: o.OperatorMessage(server), Reason: o.Reason, Error: o.Error,
-		HTTPStatus: o.HTTPStatus, Challenge: o.Challenge, Attempts: o.Attempts,
+		HTTPStatus: o.HTTPStatus, Connected: o.Connected, Challenge: o.Challenge, Attempts: o.Attempts,
 		RetryAfterMS: o.RetryAfter.Milliseconds(), DurationMS: o.Duration.Milliseconds(),
 		CheckedAt: o.CheckedAt, LoadedAt: o.LoadedAt, Unread: o.Unread, Refused: o.Refused,
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 // Options configure a Service. The zero value is usable.
@@ -65,6 +66,9 @@ type Options struct {
 
 	// Issuer says that people sign in with an issuer, which distinguishes them.
 	Issuer bool
+
+	// SignIns signs in to servers; nil: the gateway cannot sign in.
+	SignIns *connection.Service
 
 	// Syncer runs the syncs of [Service.Sync]; nil: this process runs none.
 	Syncer Syncer

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
+	"github.com/portcullis-mcp/portcullis/test/issuertest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// An operator signs the gateway in to a server, over a folder and at a running gateway, and out
+// again. An agent calls its tool. No file and no output contains a token.
+func TestServersSession(t *testing.T) {
+	issuer := issuertest.New(t, issuertest.Habits{})
+	all := servers(upstreamtest.Fleet(t, map[string][]json.RawMessage{
+		"files": {upstreamtest.Tool("get_file", "Read a file.", `{"readOnlyHint":true}`)},
+	}, upstreamtest.Options{Front: issuer.Front("read")}))
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, all.config(each(""), ""))
+	s := newTerminal(t, map[string]string{dir: "gate", all["files"].URL: "SERVER", osUser(): "ada"})
+	browser := func(_ context.Context, address string) error {
+		go func() {
+			resp, err := http.Get(address) // it follows the redirect to the command
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("browser: %v, %v", resp, err)
+			}
+		}()
+		return nil
+	}
+	s.must(1, "sync", "--dir", dir)
+	s.must(0, "servers", "--dir", dir)
+	s.must(0, "servers", "files", "--dir", dir)
+	s.must(1, "servers", "login", "mail", "--dir", dir)
+	s.browse = browser
+	s.must(0, "servers", "login", "files", "--dir", dir)
+	s.must(0, "servers", "--dir", dir)
+	s.must(0, "servers", "files", "--dir", dir)
+
+	p := start(t, dir)
+	if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file", "args": map[string]any{}}).Text; !strings.Contains(got, "get_file") {
+		t.Errorf("an agent's call answers %s", got)
+	}
+	s.must(0, "servers", "login", "files", "--dir", dir)
+	s.must(0, "servers", "logout", "files", "--dir", dir)
+	s.must(0, "servers", "logout", "files", "--dir", dir)
+	if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file", "args": map[string]any{}}).Text; !strings.Contains(got, "The call was not carried out") {
+		t.Errorf("after the sign-out an agent's call answers %s", got)
+	}
+	s.browse, s.stdin = nil, "http://127.0.0.1:1/callback?code=x&state=forged\n"
+	s.must(1, "servers", "login", "files", "--dir", dir)
+	s.stdin = "nonsense\n"
+	s.must(1, "servers", "login", "files", "--dir", dir, "--no-browser")
+	log := p.log.String()
+	require.OK(t, p.stop())
+	s.check("servers")
+	for name, text := range map[string]string{"the log": log, "the terminal": s.text.String()} {
+		if strings.Contains(text, "secret-") {
+			t.Errorf("%s contains a token:\n%s", name, text)
+		}
+	}
+	require.OK(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), "secret-") {
+			t.Errorf("%s contains a token", path)
+		}
+		return err
+	}))
+	if info, err := os.Stat(filepath.Join(dir, folder.VaultFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v, %v", folder.VaultFile, info, err)
+	}
+}

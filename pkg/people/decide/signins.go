@@ -1,0 +1,222 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
+)
+
+// Callback is the path of the gateway's own callback, to which issuers send browsers back.
+const Callback = "/admin/servers/callback"
+
+// ClientDocument is the path of the client ID metadata document.
+const ClientDocument = "/oauth/client.json"
+
+// A SignInQuery asks to sign in to a server.
+type SignInQuery struct {
+	Redirect string `json:"redirect" doc:"where the issuer sends the browser: http://127.0.0.1:PORT/callback, or the gateway's own /admin/servers/callback"`
+	Confirm  bool   `json:"confirm,omitempty" doc:"the person agreed to the question of an earlier answer"`
+}
+
+// A SignInStart is a sign-in that waits for a person at the issuer.
+type SignInStart struct {
+	URL       string   `json:"url,omitempty" doc:"at the issuer, for a browser"`
+	State     string   `json:"state,omitempty" doc:"sealed; send it back with the query of the callback"`
+	Issuer    string   `json:"issuer,omitempty" doc:"host of the issuer"`
+	Scopes    []string `json:"scopes,omitempty" doc:"that are requested"`
+	Unchecked bool     `json:"unchecked,omitempty" doc:"the issuer publishes no metadata, so nobody knows whether it supports PKCE"`
+	Question  string   `json:"question,omitempty" doc:"instead of the rest: what a person must agree to first"`
+}
+
+// A SignedIn is a finished sign-in.
+type SignedIn struct {
+	Connection connection.State `json:"connection"`
+	Outcome    *Outcome         `json:"outcome,omitempty" doc:"how the server loaded after it; absent: a sync elsewhere loads it"`
+	Tools      int              `json:"tools" doc:"that the gateway now knows of the server"`
+}
+
+// A SignedOut is the end of a connection.
+type SignedOut struct {
+	Was     bool   `json:"was" doc:"false: the server had no connection"`
+	Revoked bool   `json:"revoked" doc:"the issuer revoked the token"`
+	Problem string `json:"problem,omitempty" doc:"why it did not"`
+}
+
+// CanSignIn reports whether the gateway can sign in to servers.
+func (d *Service) CanSignIn() bool { return d.o.SignIns != nil }
+
+var errNoVault = Refuse(http.StatusNotImplemented, "this gateway cannot sign in to servers: "+
+	"on AWS, deploy it with the parameter SignIn=true")
+
+// signInServer returns a configured server to which the gateway can sign in.
+func (d *Service) signInServer(ctx context.Context, name string) (oauth.Server, outcome.Outcome, error) {
+	if d.o.SignIns == nil {
+		return oauth.Server{}, outcome.Outcome{}, errNoVault
+	}
+	for _, s := range d.View(ctx).Servers() {
+		if s.Config.Name == name {
+			server, err := oauthServer(s.Config)
+			return server, s.Outcome, err
+		}
+	}
+	return oauth.Server{}, outcome.Outcome{}, Refuse(http.StatusNotFound,
+		"no server of this name is configured; the list of servers has every one that is")
+}
+
+func oauthServer(c config.Server) (oauth.Server, error) {
+	t := catalog.Target(c, outcome.Outcome{})
+	if t.SignIn == nil {
+		return oauth.Server{}, conflict("the gateway does not sign in to %s: it is a program, or its "+
+			"config has an Authorization header or auth.type none", c.Name)
+	}
+	return oauth.Server{Name: t.ID, URL: t.URL, Settings: *t.SignIn}, nil
+}
+
+// StartSignIn prepares the sign-in at a server. Nothing is stored except a registration of the
+// gateway at the issuer.
+func (d *Service) StartSignIn(ctx context.Context, name string, q SignInQuery) (SignInStart, error) {
+	server, last, err := d.signInServer(ctx, name)
+	if err != nil {
+		return SignInStart{}, err
+	}
+	if !d.takesRedirect(q.Redirect) {
+		return SignInStart{}, invalid("redirect is neither http://127.0.0.1:PORT/callback nor %s of this gateway", Callback)
+	}
+	r := connection.Request{
+		Server: server, Redirect: q.Redirect, Document: d.clientDocument(), By: ActorOf(ctx).Name,
+		Confirm: q.Confirm,
+	}
+	if c := last.Challenge; c != nil {
+		r.Challenge = oauth.Challenge{Metadata: c.Metadata, Scopes: c.Scopes}
+	}
+	p, err := d.o.SignIns.Start(ctx, r)
+	if f, ok := errors.AsType[*oauth.Fault](err); ok && (f.Code == oauth.IssuerChanged || f.Code == connection.KeyMissing) {
+		return SignInStart{Question: f.Text}, nil
+	}
+	if err != nil {
+		return SignInStart{}, signInError("nobody was signed in", err)
+	}
+	return SignInStart{URL: p.URL, State: p.Sealed, Issuer: p.Issuer, Scopes: p.Scopes, Unchecked: p.Guess}, nil
+}
+
+// takesRedirect reports whether a callback is the gateway's own, or of this person's machine.
+func (d *Service) takesRedirect(redirect string) bool {
+	if own := d.OwnCallback(); own != "" && redirect == own {
+		return true
+	}
+	u, err := url.Parse(redirect)
+	return err == nil && u.Scheme == "http" && u.Hostname() == "127.0.0.1" && u.Path == "/callback" &&
+		u.RawQuery == "" && u.Fragment == "" && u.User == nil
+}
+
+// OwnCallback returns the gateway's own callback, or "" if it knows no address of its own.
+func (d *Service) OwnCallback() string {
+	if d.o.BaseURL == "" {
+		return ""
+	}
+	return d.o.BaseURL + Callback
+}
+
+// clientDocument returns the address of the client ID metadata document. Issuers read it, so the
+// gateway needs a public https address.
+func (d *Service) clientDocument() string {
+	u, err := url.Parse(d.o.BaseURL)
+	if err != nil || u.Scheme != "https" || oauth.Loopback(u.Hostname()) {
+		return ""
+	}
+	return d.o.BaseURL + ClientDocument
+}
+
+// signInError returns what a person may read of err.
+func signInError(what string, err error) error {
+	f, ok := errors.AsType[*oauth.Fault](err)
+	if !ok {
+		return err
+	}
+	status := http.StatusConflict
+	switch f.Code {
+	case oauth.Unreachable, oauth.BadMetadata, oauth.BadAnswer:
+		status = http.StatusBadGateway
+	}
+	return Refuse(status, what+": "+f.Text)
+}
+
+// FinishSignIn ends a sign-in with the query of the callback, and loads the servers once.
+func (d *Service) FinishSignIn(ctx context.Context, state, query string) (SignedIn, error) {
+	if d.o.SignIns == nil {
+		return SignedIn{}, errNoVault
+	}
+	find := func(name string) (oauth.Server, bool) {
+		s, _, err := d.signInServer(ctx, name)
+		return s, err == nil
+	}
+	c, err := d.o.SignIns.Finish(ctx, state, query, find)
+	if err != nil {
+		return SignedIn{}, signInError("nobody was signed in", err)
+	}
+	ctx = WithActor(ctx, Actor{Name: c.By})
+	_ = d.Record(ctx, audit.Line{Action: audit.ActionConnected, Subject: audit.AboutServer + ":" + c.Server})
+	out := SignedIn{Connection: c}
+	for _, s := range d.syncAfter(ctx).Servers {
+		if s.Name == c.Server {
+			o := OutcomeOf(s.Name, s.Outcome)
+			out.Outcome, out.Tools = &o, s.Tools
+		}
+	}
+	return out, nil
+}
+
+// syncAfter runs a sync because a sign-in began or ended. The log and the pages of the servers have
+// its errors.
+func (d *Service) syncAfter(ctx context.Context) (r catalog.Report) {
+	if d.o.Syncer != nil {
+		r, _ = d.o.Syncer.Sync(ctx)
+		d.states.Refresh(ctx)
+	}
+	return r
+}
+
+// SignOut ends the connection of a server: here, and at the issuer.
+func (d *Service) SignOut(ctx context.Context, name string) (SignedOut, error) {
+	server, _, err := d.signInServer(ctx, name)
+	if err != nil {
+		return SignedOut{}, err
+	}
+	was, revoke, err := d.o.SignIns.SignOut(ctx, server, ActorOf(ctx).Name)
+	if err != nil || !was {
+		return SignedOut{}, err
+	}
+	_ = d.Record(ctx, audit.Line{Action: audit.ActionDisconnected, Subject: audit.AboutServer + ":" + name})
+	d.syncAfter(ctx)
+	out := SignedOut{Was: true, Revoked: revoke == nil}
+	if f, ok := errors.AsType[*oauth.Fault](revoke); ok {
+		out.Problem = f.Text
+	} else if revoke != nil {
+		out.Problem = "the log says more"
+	}
+	return out, nil
+}
+
+// Connection returns the connection of a server, or nil if it has none.
+func (d *Service) Connection(ctx context.Context, c config.Server) (*connection.State, error) {
+	if d.o.SignIns == nil {
+		return nil, nil //nolint:nilnil // no connection
+	}
+	server, err := oauthServer(c)
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // it can have none
+	}
+	st, ok, err := d.o.SignIns.State(ctx, server)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &st, nil
+}
