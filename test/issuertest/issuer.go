@@ -303,7 +303,7 @@ func (i *Issuer) valid(token string) bool {
 	return ok && !a.family.ended && i.Now().Before(a.expires)
 }
 
-// Front makes an MCP server demand tokens of the issuer. scopes are those of its challenge; "":
+// Front makes an MCP server demand tokens of the issuer. scopes are in its challenge; "":
 // none. It also serves the metadata of the resource.
 func (i *Issuer) Front(scopes string) func(http.Handler) http.Handler {
 	const wellKnown = "/.well-known/oauth-protected-resource"

@@ -20,7 +20,7 @@ type Outcome struct {
 	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
 	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
 	HTTPStatus   int                `json:"http_status,omitempty"`
-	Connected    bool               `json:"connected,omitempty" doc:"the gateway has a sign-in at the server, also if it has ended"`
+	Connected    bool               `json:"connected,omitempty" doc:"the gateway has a sign-in at the server, even an ended one"`
 	Challenge    *outcome.Challenge `json:"challenge,omitempty" doc:"what the server requires, if it denied access"`
 	Attempts     int                `json:"attempts"`
 	RetryAfterMS int64              `json:"retry_after_ms,omitempty"`

@@ -29,7 +29,7 @@ type fileServer struct {
 	Env               map[string]string    `json:"env,omitempty" jsonschema_description:"Its environment, in addition to these variables of the gateway: PATH, HOME, LANG, TMPDIR, the variables for proxies, certificates and registries, and the names in gateway.programs.env. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
 	Cwd               *string              `json:"cwd,omitempty" jsonschema_description:"Its working directory; the default is the gateway's."`
 	Headers           map[string]string    `json:"headers,omitempty" jsonschema_description:"HTTP headers of each request to the server. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
-	Auth              *fileAuth            `json:"auth,omitempty" jsonschema_description:"How the gateway signs in to a server that requires OAuth. Without it the gateway finds out everything by itself."`
+	Auth              *fileAuth            `json:"auth,omitempty" jsonschema_description:"How the gateway signs in to a server that requires OAuth. Without it the gateway uses the metadata of the server."`
 	Enabled           *bool                `json:"enabled,omitempty" jsonschema:"default=true" jsonschema_description:"false: the gateway does not use the server, and shows its tools as server_disabled."`
 	Disabled          *bool                `json:"disabled,omitempty" jsonschema_description:"The opposite of enabled, as some programs write it."`
 	EnabledTools      []string             `json:"enabled_tools,omitempty" jsonschema_description:"Only these tools are callable, as globs over names without the server; empty: all."`

@@ -48,7 +48,7 @@ type Outcome struct {
 	LoadedAt   time.Time         `json:"loaded_at,omitzero"`  // when the server was last available; set by a sync
 	ListTTL    time.Duration     `json:"list_ttl,omitempty"`  // how long the server says that its lists are fresh, an hour at most; 0: unspecified
 	Memory     Memory            `json:"memory,omitzero"`     // for the next load or call, in any process
-	Connected  bool              `json:"connected,omitempty"` // the gateway has a sign-in at the server, also if it has ended
+	Connected  bool              `json:"connected,omitempty"` // the gateway has a sign-in at the server, even an ended one
 }
 
 // Recorded reports whether o says something new about the server. An aborted load or call does not,

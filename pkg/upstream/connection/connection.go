@@ -69,12 +69,12 @@ type Service struct {
 	vault vault
 	oauth oauth.Client
 
-	mu     sync.Mutex
-	opened map[document.Key]opened
+	mu    sync.Mutex
+	cache map[document.Key]cached
 }
 
-// An opened connection is in memory.
-type opened struct {
+// A cached connection was opened before.
+type cached struct {
 	rev  int64
 	conn Connection
 	at   time.Time
@@ -98,7 +98,7 @@ func New(o Options) *Service {
 		o.Event = func(context.Context, Event) {}
 	}
 	return &Service{
-		o: o, vault: vault{o.Docs, o.Keys, o.Table}, opened: map[document.Key]opened{},
+		o: o, vault: vault{o.Docs, o.Keys, o.Table}, cache: map[document.Key]cached{},
 		oauth: oauth.Client{HTTP: o.HTTP, Agent: o.Agent, Now: o.Now},
 	}
 }
@@ -155,8 +155,8 @@ func (c *Connection) usable(now time.Time) bool {
 	return c.Reason == "" && (c.Expires.IsZero() || now.Before(c.Expires))
 }
 
-// due reports whether the token should be refreshed at now.
-func (c *Connection) due(now time.Time) bool {
+// needsRefresh reports whether the token should be refreshed at now.
+func (c *Connection) needsRefresh(now time.Time) bool {
 	return c.Reason == "" && c.Refresh != "" && !c.Due.IsZero() && !now.Before(c.Due) &&
 		now.Sub(c.Failed) >= retryDue
 }
@@ -251,7 +251,7 @@ func itemOf(d document.Doc) (it item, err error) {
 func (s *Service) openItem(ctx context.Context, k document.Key, it item) (c Connection, err error) {
 	now := s.o.Now()
 	s.mu.Lock()
-	known, ok := s.opened[k]
+	known, ok := s.cache[k]
 	s.mu.Unlock()
 	if ok && known.rev == it.rev && now.Sub(known.at) < keepOpened {
 		return known.conn, nil
@@ -261,31 +261,31 @@ func (s *Service) openItem(ctx context.Context, k document.Key, it item) (c Conn
 		return c, &oauth.EndedError{Reason: Restored}
 	}
 	if err == nil {
-		s.keep(k, opened{it.rev, c, now})
+		s.keep(k, cached{it.rev, c, now})
 	}
 	return c, err
 }
 
 // keep adds an opened connection to the memory.
-func (s *Service) keep(k document.Key, o opened) {
+func (s *Service) keep(k document.Key, o cached) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.opened, func(_ document.Key, old opened) bool {
+	maps.DeleteFunc(s.cache, func(_ document.Key, old cached) bool {
 		return o.at.Sub(old.at) >= keepOpened
 	})
-	if len(s.opened) >= maxOpened {
-		for other := range s.opened {
-			delete(s.opened, other)
+	if len(s.cache) >= maxOpened {
+		for other := range s.cache {
+			delete(s.cache, other)
 			break
 		}
 	}
-	s.opened[k] = o
+	s.cache[k] = o
 }
 
 func (s *Service) drop(k document.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.opened, k)
+	delete(s.cache, k)
 }
 
 // list returns the documents of all connections.

@@ -2,8 +2,6 @@ package connection_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
-	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 	"github.com/portcullis-mcp/portcullis/test/issuertest"
@@ -271,136 +268,6 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// With a token that is due or expired, only one of many callers in two processes refreshes.
-func TestRefreshOnce(t *testing.T) {
-	f := newFixture(t, issuertest.Habits{})
-	processes := []*connection.Service{f.service(), f.service()}
-	f.signIn(t, processes[0])
-	for round := 1; round <= 20; round++ {
-		f.wait(55*time.Minute + time.Duration(round%2)*10*time.Minute) // due, or expired
-		var calls sync.WaitGroup
-		for n := range 64 {
-			calls.Go(func() {
-				text, err := processes[n%2].Token(t.Context(), f.server)
-				if err != nil || !f.accepted(t, text.Reveal()) {
-					t.Errorf("round %d: %v", round, err)
-				}
-			})
-		}
-		calls.Wait()
-		if got := f.issuer.Count(&f.issuer.Refreshed); got != round {
-			t.Fatalf("round %d: %d refreshes", round, got)
-		}
-	}
-	if n := f.issuer.Count(&f.issuer.Reused); n != 0 {
-		t.Errorf("%d refresh tokens were used twice", n)
-	}
-}
-
-// A refused refresh ends the connection, with its reason, for all processes. A sign-in begins it
-// again.
-func TestRefreshRefused(t *testing.T) {
-	f := newFixture(t, issuertest.Habits{})
-	s, other := f.service(), f.service()
-	f.signIn(t, s)
-	f.token(t, other)
-	f.issuer.EndAll()
-	f.wait(time.Hour)
-	for _, s := range []*connection.Service{s, other, f.service()} {
-		if _, err := s.Token(t.Context(), f.server); reasonOf(err) != string(oauth.InvalidGrant) {
-			t.Errorf("%v", err)
-		}
-	}
-	st, ok, err := s.State(t.Context(), f.server)
-	if !ok || err != nil || st.Status != connection.Ended || st.Reason != string(oauth.InvalidGrant) || st.EndedAt.IsZero() {
-		t.Errorf("%+v, %v, %v", st, ok, err)
-	}
-	if n := len(f.events); n != 2 || f.events[1].Kind != connection.Ended {
-		t.Errorf("events %+v", f.events)
-	}
-	if st := f.signIn(t, other); st.Status != connection.Connected {
-		t.Errorf("after a new sign-in: %+v", st)
-	}
-	if !f.accepted(t, f.token(t, s)) {
-		t.Error("the new token is not accepted")
-	}
-}
-
-func reasonOf(err error) string {
-	if ended, ok := errors.AsType[*oauth.EndedError](err); ok {
-		return ended.Reason
-	}
-	return ""
-}
-
-// An issuer that does not answer does not end a connection, and is not asked by every call.
-func TestIssuerDown(t *testing.T) {
-	asked := 0
-	down := func(w http.ResponseWriter, _ *http.Request) {
-		asked++
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	f := newFixture(t, issuertest.Habits{})
-	s := f.service()
-	f.signIn(t, s)
-	f.issuer.Answer = down
-	f.wait(56 * time.Minute)
-	for range 3 {
-		f.token(t, s) // it is still valid
-	}
-	if asked != 1 {
-		t.Errorf("the issuer was asked %d times", asked)
-	}
-	f.wait(5 * time.Minute)
-	for range 3 {
-		if _, err := s.Token(t.Context(), f.server); oauth.CodeOf(err) != oauth.Unreachable {
-			t.Errorf("%v", err)
-		}
-	}
-	if asked != 2 {
-		t.Errorf("the issuer was asked %d times", asked)
-	}
-	f.issuer.Answer = nil
-	f.wait(6 * time.Second)
-	if !f.accepted(t, f.token(t, s)) {
-		t.Error("the token is not accepted")
-	}
-}
-
-// A server that refuses a token before its expiry gets a renewed one.
-func TestRenew(t *testing.T) {
-	f := newFixture(t, issuertest.Habits{})
-	s, other := f.service(), f.service()
-	f.signIn(t, s)
-	old := f.token(t, s)
-	f.issuer.EndAccess()
-	next, err := s.Renew(t.Context(), f.server, secret.New(old))
-	require.OK(t, err)
-	same, err := other.Renew(t.Context(), f.server, secret.New(old))
-	require.OK(t, err)
-	if !next.Equal(same) || !f.accepted(t, next.Reveal()) || f.issuer.Count(&f.issuer.Refreshed) != 1 {
-		t.Errorf("%d refreshes", f.issuer.Count(&f.issuer.Refreshed))
-	}
-}
-
-// A token without a refresh token is used until it expires.
-func TestNoRefreshToken(t *testing.T) {
-	f := newFixture(t, issuertest.Habits{NoRefresh: true})
-	s := f.service()
-	if st := f.signIn(t, s); st.Renewable {
-		t.Errorf("%+v", st)
-	}
-	f.wait(59 * time.Minute)
-	old := f.token(t, s)
-	if next, err := s.Renew(t.Context(), f.server, secret.New(old)); err != nil || next.Reveal() != "" {
-		t.Errorf("renewed: %q, %v", next.Reveal(), err)
-	}
-	f.wait(time.Minute)
-	if _, err := s.Token(t.Context(), f.server); reasonOf(err) != connection.Unrenewed {
-		t.Errorf("%v", err)
-	}
-}
-
 // A document in another place or under another key does not open, and no new key hides that.
 func TestRestored(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
@@ -492,30 +359,6 @@ func TestRegistration(t *testing.T) {
 	require.OK(t, err)
 	if n := f.issuer.Registered; n != 2 {
 		t.Errorf("%d registrations", n)
-	}
-}
-
-// The store loses the answer to the write of a refreshed token: the token is not used, and is not
-// lost.
-func TestStoreFails(t *testing.T) {
-	f := newFixture(t, issuertest.Habits{})
-	s := f.service()
-	f.signIn(t, s)
-	f.wait(time.Hour)
-	fails := 2
-	f.docs.OnPut = func(_ context.Context, docs []document.Doc) (kept bool, err error) {
-		var held struct{ Holder string }
-		if json.Unmarshal(docs[0].Data, &held) == nil && held.Holder == "" && fails > 0 {
-			fails--
-			return false, errors.New("the store does not answer")
-		}
-		return false, nil
-	}
-	if !f.accepted(t, f.token(t, s)) {
-		t.Error("the token is not accepted")
-	}
-	if n := f.issuer.Count(&f.issuer.Refreshed); n != 1 {
-		t.Errorf("%d refreshes", n)
 	}
 }
 

@@ -26,8 +26,8 @@ const (
 	retryExpired = 5 * time.Second
 )
 
-// dueAt returns when to refresh a token: at 80 % of its life or 5 minutes before its expiry,
-// whichever is later, and up to a tenth of the rest later, so that not all processes try at once.
+// dueAt returns when to refresh a token: the later of 80 % of its life and 5 minutes before its
+// expiry. It adds up to a tenth of the rest, so that not all processes try at the same time.
 func (s *Service) dueAt(issued, expires time.Time) time.Time {
 	if expires.IsZero() {
 		return time.Time{}
@@ -85,7 +85,7 @@ func (s *Service) use(
 			return secret.Text{}, err
 		case c.Reason != "":
 			return secret.Text{}, &oauth.EndedError{Reason: c.Reason}
-		case c.usable(now) && c.Access != rejected && !c.due(now):
+		case c.usable(now) && c.Access != rejected && !c.needsRefresh(now):
 			return secret.New(c.Access), nil
 		case c.Refresh == "" && !c.usable(now):
 			return secret.Text{}, &oauth.EndedError{Reason: Unrenewed}
@@ -157,7 +157,7 @@ func (s *Service) refresh(
 	if err != nil {
 		return c, err
 	}
-	s.keep(k, opened{rev, c, s.o.Now()})
+	s.keep(k, cached{rev, c, s.o.Now()})
 	grant, err := s.grant(ctx, server, &c)
 	var t oauth.Token
 	if err == nil {
@@ -202,7 +202,7 @@ func (s *Service) store(ctx context.Context, k document.Key, c Connection, rev i
 	for try := 1; ; try++ {
 		next, err := s.vault.put(ctx, k, sealed, rev)
 		if err == nil {
-			s.keep(k, opened{next, c, s.o.Now()})
+			s.keep(k, cached{next, c, s.o.Now()})
 			return nil
 		}
 		s.drop(k)

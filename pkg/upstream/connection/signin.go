@@ -46,7 +46,7 @@ type flow struct {
 }
 
 // Start prepares a sign-in. It stores nothing except a new registration. Errors are
-// [oauth.Fault]s, or those of the stores.
+// [oauth.Fault]s, or errors of the stores.
 func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 	if err := s.needKey(ctx, r.Confirm); err != nil {
 		return Pending{}, err
@@ -201,7 +201,7 @@ func (s *Service) openFlow(ctx context.Context, text string) (f flow, err error)
 }
 
 // Finish ends a sign-in with the query of the callback, and stores the connection. find returns the
-// server as it is configured now. Errors are [oauth.Fault]s, or those of the stores: then nothing
+// server as it is configured now. Errors are [oauth.Fault]s, or errors of the stores: then nothing
 // was stored, and a connection from before stays as it was.
 func (s *Service) Finish(
 	ctx context.Context, sealed, query string, find func(name string) (oauth.Server, bool),

@@ -91,7 +91,7 @@ type Issuer struct {
 	Documents     bool     `json:"client_id_metadata_document_supported,omitempty"`
 	NamesItself   bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 
-	// Guessed says that there are no metadata. The endpoints are those of the specification
+	// Guessed says that there are no metadata. The endpoints are the defaults of the specification
 	// 2025-03-26, and nobody knows whether the issuer supports PKCE.
 	Guessed bool `json:"guessed,omitempty"`
 }
@@ -144,8 +144,8 @@ func (c *Client) Discover(
 	return d, nil
 }
 
-// scopes returns the scopes to request: the configured ones, or those of the challenge, or all of
-// the resource. offline_access requests a refresh token.
+// scopes returns the scopes to request: the configured scopes, or the scopes of the challenge, or all
+// scopes of the resource. offline_access requests a refresh token.
 func scopes(ch Challenge, r *Resource, i Issuer, s Settings) []string {
 	out := slices.Clone(s.Scopes)
 	if out == nil {

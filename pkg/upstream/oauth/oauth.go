@@ -2,8 +2,8 @@
 // client, prepares the authorization request, checks the callback, and uses the token endpoint. It
 // stores nothing. Package connection stores the results.
 //
-// The rules are those of the MCP authorization specification 2025-11-25, with the fallback of
-// 2025-03-26. Where this package is stricter, the code says why.
+// The rules come from the MCP authorization specification 2025-11-25, with the fallback of
+// 2025-03-26. If a rule is stricter, its comment says why.
 package oauth
 
 import (
@@ -119,8 +119,8 @@ type answer struct {
 	body   []byte
 }
 
-// gone reports whether there is nothing at the address.
-func (a answer) gone() bool { return a.status/100 == 4 && a.status != http.StatusTooManyRequests }
+// isAbsent reports whether there is nothing at the address.
+func (a answer) isAbsent() bool { return a.status/100 == 4 && a.status != http.StatusTooManyRequests }
 
 // do sends a request and reads the whole answer. Its error is a [Fault] with [Unreachable] or
 // [BadAnswer].
@@ -165,7 +165,7 @@ func (c *Client) get(ctx context.Context, address string, v any) (found bool, er
 	switch {
 	case err != nil:
 		return false, err
-	case a.gone():
+	case a.isAbsent():
 		return false, nil
 	case a.status != http.StatusOK:
 		return false, fault(BadMetadata, "%s answers a request for metadata with HTTP status %d",

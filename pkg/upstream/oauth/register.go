@@ -52,7 +52,7 @@ func (c *Client) Client(
 	case stored.Live(redirect, c.Now()):
 		return stored, false, nil
 	case i.Registration == "" || s.NoRegister:
-		return r, false, fault(NoClient, "the issuer %s registers no clients by itself: register "+
+		return r, false, fault(NoClient, "the issuer %s does not register clients automatically: register "+
 			"the gateway there with the redirect URI %s, and write its client_id into the server's "+
 			"member auth", Host(i.Issuer), redirect)
 	}
