@@ -149,9 +149,11 @@ func (l *load) run() outcome.Outcome {
 		return out, err
 	})
 	l.explain(&out)
-	out.Connected = l.t.Connected
-	if l.ep != nil || out.Reason == outcome.ReasonCredentialExpired {
-		out.Connected = l.ep == nil || l.ep.token.Reveal() != ""
+	switch out.Connected = l.t.Connected; {
+	case l.ep != nil:
+		out.Connected = l.ep.token.Reveal() != ""
+	case out.Reason == outcome.ReasonCredentialExpired, out.Reason == outcome.ReasonAuthzUnavailable:
+		out.Connected = true // without an endpoint, only the token has these reasons
 	}
 	if out.Status == outcome.Available {
 		l.others(&out, &found)

@@ -1,0 +1,138 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// connections supplies the tokens of a test: secret-1, then secret-2 and so on after each renewal.
+type connections struct {
+	mu      sync.Mutex
+	n       int   // of the current token; 0: no sign-in
+	asked   int   // calls of Token
+	err     error // of Token
+	renewal error // of Renew
+}
+
+func (c *connections) Token(context.Context, oauth.Server) (secret.Text, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	if c.n == 0 || c.err != nil {
+		return secret.Text{}, c.err
+	}
+	return secret.New(fmt.Sprint("secret-", c.n)), nil
+}
+
+func (c *connections) Renew(_ context.Context, _ oauth.Server, rejected secret.Text) (secret.Text, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.renewal != nil {
+		return secret.Text{}, c.renewal
+	}
+	if rejected.Reveal() == fmt.Sprint("secret-", c.n) {
+		c.n++
+	}
+	return secret.New(fmt.Sprint("secret-", c.n)), nil
+}
+
+// newSignInFixture has a server that accepts one token.
+func newSignInFixture(t *testing.T, c *connections, accepted *string) *fixture {
+	f := newFixture(t, Options{Connections: c}, upstreamtest.Options{Front: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if got := r.Header.Get("Authorization"); got != "Bearer "+*accepted {
+				w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+				w.WriteHeader(http.StatusUnauthorized)
+				fmt.Fprint(w, "not valid: ", got)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	f.targets[0].SignIn = &oauth.Settings{}
+	return f
+}
+
+// A load uses the token of a sign-in, and a call does so if the load knew of it.
+func TestToken(t *testing.T) {
+	c, accepted := &connections{n: 1}, "secret-1"
+	f := newSignInFixture(t, c, &accepted)
+	if out := f.available(); !out.Connected {
+		t.Error("the outcome knows of no sign-in")
+	}
+	if asked := c.asked; f.fails(Call{Name: "x"}).Outcome.Status != outcome.Denied || c.asked != asked {
+		t.Error("a call of a server without a sign-in asked for a token")
+	}
+	f.targets[0].Connected = true
+	f.works()
+}
+
+// A token that the server refuses is renewed once, and the call is repeated.
+func TestTokenRenewed(t *testing.T) {
+	c, accepted := &connections{n: 1}, "secret-2"
+	f := newSignInFixture(t, c, &accepted)
+	f.targets[0].Connected = true
+	f.works()
+	accepted = "secret-9"
+	e := f.fails(Call{Name: "x"})
+	if o := e.Outcome; o.Status != outcome.Denied || o.Reason != outcome.ReasonCredentialExpired || e.Delivered {
+		t.Errorf("%+v", e)
+	}
+	if c.n != 3 || strings.Contains(e.Error(), "secret-") {
+		t.Errorf("%d tokens; %v", c.n, e)
+	}
+}
+
+// What became of the token decides the outcome, and nothing is sent without it.
+func TestTokenFails(t *testing.T) {
+	silent := &oauth.Fault{Code: oauth.Unreachable, Text: "the issuer does not answer"}
+	for name, tt := range map[string]struct {
+		token, renewal error
+		status         outcome.Status
+		reason         string
+	}{
+		"ended":                       {&oauth.EndedError{Reason: "invalid_grant"}, nil, outcome.Denied, outcome.ReasonCredentialExpired},
+		"the issuer is down":          {silent, nil, outcome.Transient, outcome.ReasonAuthzUnavailable},
+		"the store is down":           {errors.New("no answer"), nil, outcome.Transient, outcome.ReasonAuthzUnavailable},
+		"renewal: ended":              {nil, &oauth.EndedError{Reason: "invalid_grant"}, outcome.Denied, outcome.ReasonCredentialExpired},
+		"renewal: the issuer is down": {nil, silent, outcome.Transient, outcome.ReasonAuthzUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, accepted := &connections{n: 1, err: tt.token, renewal: tt.renewal}, "secret-9"
+			f := newSignInFixture(t, c, &accepted)
+			out := f.load()
+			if out.Status != tt.status || out.Reason != tt.reason || !out.Connected {
+				t.Errorf("load: %+v", out)
+			}
+			f.targets[0].Connected = true
+			e := f.fails(Call{Name: "x"})
+			if e.Outcome.Status != tt.status || e.Outcome.Reason != tt.reason || e.Delivered {
+				t.Errorf("call: %+v", e)
+			}
+			if n := len(f.servers[0].Requests()); tt.token != nil && n != 0 {
+				t.Errorf("%d requests without a token", n)
+			}
+		})
+	}
+}
+
+// A configured Authorization header, or auth.type none, excludes a sign-in.
+func TestNoSignIn(t *testing.T) {
+	c, accepted := &connections{n: 1}, "fixed"
+	f := newSignInFixture(t, c, &accepted)
+	f.targets[0].SignIn = nil
+	f.targets[0].Headers = map[string]string{"Authorization": "Bearer fixed"}
+	if out := f.available(); out.Connected || c.asked != 0 {
+		t.Errorf("%d tokens asked for, %+v", c.asked, out)
+	}
+}
