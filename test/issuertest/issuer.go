@@ -32,6 +32,7 @@ type Habits struct {
 	NoIss          bool             // says that it names itself in callbacks, and does not
 	OtherIss       bool             // names another issuer in callbacks
 	Path           string           // of the issuer, such as /tenant
+	OtherSite      bool             // is at localhost, which for browsers is another site than 127.0.0.1
 	Life           time.Duration    // of a token; 0: an hour
 	Metadata       map[string]any   // replaces members of the metadata
 	Answer         http.HandlerFunc // answers the token endpoint instead; nil: none
@@ -42,8 +43,7 @@ type Habits struct {
 // An Issuer is a running authorization server.
 type Issuer struct {
 	Habits
-	URL  string // the issuer
-	root string
+	URL string // the issuer
 
 	mu       sync.Mutex
 	made     int
@@ -96,8 +96,9 @@ func New(t testing.TB, h Habits) *Issuer {
 	mux.HandleFunc("POST "+h.Path+"/revoke", i.revoke)
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	i.root = s.URL
-	i.URL = s.URL + h.Path
+	if i.URL = s.URL + h.Path; h.OtherSite {
+		i.URL = strings.Replace(i.URL, "127.0.0.1", "localhost", 1)
+	}
 	return i
 }
 

@@ -86,7 +86,7 @@ func (c *Console) guard(next http.Handler) http.Handler {
 // to our own pages. It never sends an address with the code of a link, because logs must not
 // contain the code. With no-referrer, the browser would not send the origin of forms either.
 func referrerPolicy(r *http.Request) string {
-	if strings.HasPrefix(r.URL.Path, askAt) || r.URL.Path == "/admin/login" {
+	if strings.HasPrefix(r.URL.Path, askAt) || r.URL.Path == "/admin/login" || r.URL.Path == decide.Callback {
 		return "strict-origin"
 	}
 	return "same-origin"
@@ -148,7 +148,7 @@ func isPublic(method, path string) bool {
 	switch path {
 	case "/admin/login":
 		return isSafe(method) || method == http.MethodPost
-	case callbackPath:
+	case callbackPath, decide.Callback:
 		return method == http.MethodGet
 	case "/admin/logout":
 		return method == http.MethodPost

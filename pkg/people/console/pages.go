@@ -36,6 +36,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	c.auditPages(mux, next)
 	c.usagePages(mux, next)
 	c.stopPages(mux, next)
+	c.signInPages(mux, next)
 	c.requestPages(mux, next)
 	c.ownPages(mux, next)
 	c.sessionPages(mux, next)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -85,14 +86,24 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 
 // server shows one server.
 func (c *Console) server(w http.ResponseWriter, r *http.Request) {
+	c.showServer(w, r, http.StatusOK, "")
+}
+
+// showServer is server with a problem; "": none.
+func (c *Console) showServer(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	s, err := c.o.Service.Server(r.Context(), r.PathValue("server"))
 	if err != nil {
 		c.failed(w, r, "server", err)
 		return
 	}
 	root := rootOf(r)
-	c.render(w, r, http.StatusOK, "server", &serverPage{
-		Page: Page{Title: s.Name, Here: "servers", Message: syncMessage(r)}, ServerDetail: s, CanSync: c.o.Service.CanSync(),
+	message, unrevoked := signOutMessage(r)
+	c.render(w, r, status, "server", &serverPage{
+		Page: Page{
+			Title: s.Name, Here: "servers", Message: cmp.Or(syncMessage(r), message),
+			Problem: cmp.Or(problem, unrevoked),
+		},
+		ServerDetail: s, CanSync: c.o.Service.CanSync(),
 		All: toolsOf(root, s.Server), Others: othersOf(root, s.Server),
 	})
 }

@@ -15,14 +15,14 @@ import (
 )
 
 // Callback is the path of the gateway's own callback, to which issuers send browsers back.
-const Callback = "/admin/servers/callback"
+const Callback = "/admin/sign-in/callback"
 
 // ClientDocument is the path of the client ID metadata document.
 const ClientDocument = "/oauth/client.json"
 
 // A SignInQuery asks to sign in to a server.
 type SignInQuery struct {
-	Redirect string `json:"redirect" doc:"where the issuer sends the browser: http://127.0.0.1:PORT/callback, or the gateway's own /admin/servers/callback"`
+	Redirect string `json:"redirect" doc:"where the issuer sends the browser: http://127.0.0.1:PORT/callback, or the gateway's own /admin/sign-in/callback"`
 	Confirm  bool   `json:"confirm,omitempty" doc:"the person agreed to the question of an earlier answer"`
 }
 
@@ -107,23 +107,20 @@ func (d *Service) StartSignIn(ctx context.Context, name string, q SignInQuery) (
 	return SignInStart{URL: p.URL, State: p.Sealed, Issuer: p.Issuer, Scopes: p.Scopes, Unchecked: p.Guess}, nil
 }
 
-// takesRedirect reports whether a callback is the gateway's own, or of this person's machine.
+// takesRedirect reports whether a callback is the gateway's own, or on this person's machine.
 func (d *Service) takesRedirect(redirect string) bool {
-	if own := d.OwnCallback(); own != "" && redirect == own {
+	if d.o.BaseURL != "" && redirect == d.o.BaseURL+Callback {
 		return true
 	}
 	u, err := url.Parse(redirect)
-	return err == nil && u.Scheme == "http" && u.Hostname() == "127.0.0.1" && u.Path == "/callback" &&
+	return err == nil && u.Scheme == "http" && oauth.Loopback(u.Hostname()) &&
+		(u.Path == "/callback" || u.Path == Callback) &&
 		u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }
 
-// OwnCallback returns the gateway's own callback, or "" if it knows no address of its own.
-func (d *Service) OwnCallback() string {
-	if d.o.BaseURL == "" {
-		return ""
-	}
-	return d.o.BaseURL + Callback
-}
+// IsOtherSignIn reports whether a callback belongs to another sign-in than the browser's, as after
+// two tabs.
+func IsOtherSignIn(err error) bool { return oauth.CodeOf(err) == oauth.BadCallback }
 
 // clientDocument returns the address of the client ID metadata document. Issuers read it, so the
 // gateway needs a public https address.
@@ -146,7 +143,7 @@ func signInError(what string, err error) error {
 	case oauth.Unreachable, oauth.BadMetadata, oauth.BadAnswer:
 		status = http.StatusBadGateway
 	}
-	return Refuse(status, what+": "+f.Text)
+	return errors.Join(Refuse(status, what+": "+f.Text), f)
 }
 
 // FinishSignIn ends a sign-in with the query of the callback, and loads the servers once.

@@ -1,0 +1,186 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
+)
+
+const (
+	// serverCookie keeps the sealed state while a person is at the issuer of a server.
+	serverCookie = "portcullis-server"
+
+	// maxServerState is the longest state that fits into a cookie: browsers keep 4 KB with the name and
+	// the attributes.
+	maxServerState = 3800
+)
+
+// A serverSignInPage leads to the issuer of a server, or asks a question first.
+type serverSignInPage struct {
+	Page
+	decide.SignInStart
+	Name string
+}
+
+// A serverSignedInPage says how a sign-in at a server ended.
+type serverSignedInPage struct {
+	Page
+	decide.SignedIn
+	Link string // to the page of the server, or to the list
+}
+
+// signInPages registers the pages of sign-ins at servers.
+func (c *Console) signInPages(mux *http.ServeMux, next http.Handler) {
+	mux.Handle("POST /admin/servers/{server}/sign-in", formOr(next, c.startServerSignIn))
+	mux.Handle("POST /admin/servers/{server}/sign-out", formOr(next, c.endServerSignIn))
+	mux.HandleFunc("GET "+decide.Callback, c.finishServerSignIn)
+}
+
+// ownCallback returns the gateway's callback at the host at which the console was opened, or "" if
+// issuers cannot send a browser there. A browser sends a cookie only to the host that set it.
+func (c *Console) ownCallback(r *http.Request) string {
+	switch {
+	case isLoopback(hostOf(r.Host)) && !c.overTLS(r):
+		return "http://" + r.Host + decide.Callback
+	case c.isBaseHost(r) && c.overTLS(r):
+		return c.o.BaseURL + decide.Callback
+	}
+	return ""
+}
+
+// startServerSignIn prepares a sign-in and shows the link to the issuer. It does not redirect: the
+// person first sees the issuer's host and the requested scopes.
+func (c *Console) startServerSignIn(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("server")
+	q := decide.SignInQuery{Redirect: c.ownCallback(r), Confirm: r.PostForm.Get("confirm") != ""}
+	if q.Redirect == "" {
+		c.serverProblem(w, r, http.StatusConflict,
+			"Nobody was signed in: issuers cannot send a browser back to this address. "+useCommand(name))
+		return
+	}
+	s, err := c.o.Service.StartSignIn(r.Context(), name, q)
+	if err != nil {
+		e := c.o.Service.Explain(r.Context(), "sign-in", err)
+		text := sentence(e.Detail)
+		if e.Status == http.StatusConflict || e.Status == http.StatusBadGateway {
+			text += " " + useCommand(name)
+		}
+		c.serverProblem(w, r, e.Status, text)
+		return
+	}
+	if len(s.State) > maxServerState {
+		c.serverProblem(w, r, http.StatusConflict,
+			"Nobody was signed in: the data of this sign-in does not fit into a cookie. "+useCommand(name))
+		return
+	}
+	if s.Question == "" {
+		c.keepServerSignIn(w, r, s.State)
+	}
+	s.Question = sentence(s.Question)
+	c.render(w, r, http.StatusOK, "serversignin", &serverSignInPage{
+		Page: Page{Title: "Sign in to " + name, Here: "servers"}, SignInStart: s, Name: name,
+	})
+}
+
+// useCommand names the command that signs in another way.
+func useCommand(server string) string {
+	return "On your own machine, use: portcullis servers login " + server + "."
+}
+
+// serverProblem shows the page of the server with a problem.
+func (c *Console) serverProblem(w http.ResponseWriter, r *http.Request, status int, problem string) {
+	c.showServer(w, r, status, problem)
+}
+
+// keepServerSignIn stores the state in the browser; "" removes it. The issuer sends the browser
+// back from another site, so the cookie must be lax, unlike the cookie of the session.
+func (c *Console) keepServerSignIn(w http.ResponseWriter, r *http.Request, state string) {
+	age := int(oauth.FlowLife / time.Second)
+	if state == "" {
+		age = -1
+	}
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http on loopback a Secure cookie would not be kept
+		Name: c.serverCookieName(r), Value: state, Path: decide.Callback, MaxAge: age,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.overTLS(r),
+	})
+}
+
+func (c *Console) serverCookieName(r *http.Request) string {
+	if c.overTLS(r) {
+		return "__Secure-" + serverCookie
+	}
+	return serverCookie
+}
+
+// finishServerSignIn handles the callback. The cookie of the session does not arrive after a link of
+// another site, so only the sealed state says who began the sign-in.
+func (c *Console) finishServerSignIn(w http.ResponseWriter, r *http.Request) {
+	p := &serverSignedInPage{
+		Page: Page{Title: "Sign-in at a server", Here: "-"}, Link: rootOf(r) + "admin/servers",
+	}
+	cookie, err := r.Cookie(c.serverCookieName(r))
+	if err != nil {
+		p.Problem = "Nobody was signed in: this browser has no sign-in in progress. It began in " +
+			"another browser, is complete already, or took more than ten minutes."
+		c.render(w, r, http.StatusBadRequest, "serversignedin", p)
+		return
+	}
+	done, err := c.o.Service.FinishSignIn(r.Context(), cookie.Value, r.URL.RawQuery)
+	if err == nil || !decide.IsOtherSignIn(err) { // otherwise the current sign-in continues
+		c.keepServerSignIn(w, r, "")
+	}
+	if err != nil {
+		e := c.o.Service.Explain(r.Context(), "sign-in", err)
+		p.Problem = sentence(e.Detail)
+		c.render(w, r, e.Status, "serversignedin", p)
+		return
+	}
+	p.SignedIn, p.Title = done, "Signed in to "+done.Connection.Server
+	p.Link += "/" + url.PathEscape(done.Connection.Server)
+	c.render(w, r, http.StatusOK, "serversignedin", p)
+}
+
+// endServerSignIn ends the gateway's sign-in at a server.
+func (c *Console) endServerSignIn(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("server")
+	out, err := c.o.Service.SignOut(r.Context(), name)
+	if err != nil {
+		c.failed(w, r, "sign-out", err)
+		return
+	}
+	did := "out"
+	switch {
+	case !out.Was:
+		did = "none"
+	case !out.Revoked:
+		did = "unrevoked"
+	}
+	redirectTo(w, http.StatusSeeOther, "../"+url.PathEscape(name)+"?did="+did)
+}
+
+// signOutMessage returns the result of a sign-out that the address names.
+func signOutMessage(r *http.Request) (message, problem string) {
+	if !fromHere(r) {
+		return "", ""
+	}
+	switch r.URL.Query().Get("did") {
+	case "out":
+		message = "The sign-in has ended: the tokens are deleted here and revoked at the issuer."
+	case "unrevoked":
+		message = "The sign-in has ended: the tokens are deleted here."
+		problem = "The issuer did not revoke the tokens. Revoke the access in your account there."
+	case "none":
+		message = "The gateway was not signed in to this server. Nothing was changed."
+	}
+	return message, problem
+}
+
+// NeedsSignIn reports whether the last load failed because the gateway is not signed in.
+func (p *serverPage) NeedsSignIn() bool {
+	return p.Outcome.Reason == outcome.ReasonSignInRequired ||
+		p.Outcome.Reason == outcome.ReasonCredentialExpired
+}
