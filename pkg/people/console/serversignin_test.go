@@ -1,0 +1,103 @@
+package console_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/issuertest"
+)
+
+// newSignInFixture is a fixture with a server at which the gateway can sign in.
+func newSignInFixture(t *testing.T) *fixture {
+	t.Helper()
+	h, issuer := newFixture(t), issuertest.New(t, issuertest.Habits{})
+	key := []byte(strings.Repeat("k", 32))
+	h.Decide.SignIns = connection.New(connection.Options{
+		Docs: h.Approvals, Table: "test", HTTP: &http.Client{},
+		Keys: &connection.LocalKey{Read: func() ([]byte, error) { return key, nil }},
+	})
+	h.Put(config.Key, fmt.Sprintf(
+		`{"mcpServers": {"notes": {"url": "%[1]s/mcp", "auth": {"issuer": %[1]q}}}}`, issuer.URL))
+	h.Sync()
+	h.Open()
+	return h
+}
+
+// start presses the button. It returns the address at the issuer, and the cookie.
+func (h *fixture) start(t *testing.T) (to string, cookie *http.Cookie) {
+	t.Helper()
+	a := h.Submit("/admin/servers/notes/sign-in", url.Values{"csrf": {""}})
+	m := regexp.MustCompile(`href="(http[^"]*/authorize[^"]*)"`).FindStringSubmatch(a.Body)
+	cookies := (&http.Response{Header: a.Header}).Cookies()
+	if a.Status != http.StatusOK || m == nil || len(cookies) != 1 {
+		t.Fatalf("%d, %d cookies: %s", a.Status, len(cookies), a.Body)
+	}
+	return html.UnescapeString(m[1]), cookies[0]
+}
+
+// back opens the callback with a cookie.
+func (h *fixture) back(query string, c *http.Cookie) agenttest.Answer {
+	return h.Send(decide.Callback+"?"+query, "", "Accept: text/html", "Cookie: "+c.Name+"="+c.Value)
+}
+
+func TestServerSignIn(t *testing.T) {
+	h := newSignInFixture(t)
+	page := h.Page(http.StatusOK, "/admin/servers/notes")
+	says(t, page, `action="../../admin/servers/notes/sign-in"`, "portcullis servers login notes")
+	lacks(t, page, "Disconnect")
+	to, c := h.start(t)
+	if c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Path != decide.Callback || c.MaxAge != 600 ||
+		c.Secure != strings.HasPrefix(h.URL, "https") {
+		t.Errorf("cookie %+v", c)
+	}
+	query := issuertest.Query(t, to)
+	_, second := h.start(t) // another tab
+	a := h.back(query, second)
+	if a.Status != http.StatusConflict || a.Header.Get("Set-Cookie") != "" {
+		t.Errorf("the answer to another sign-in: %d, cookie %s", a.Status, a.Header.Get("Set-Cookie"))
+	}
+	says(t, a.Body, "Nobody was signed in: the callback belongs to another sign-in")
+	a = h.back(query, &http.Cookie{Name: c.Name, Value: "forged"})
+	says(t, a.Body, "was not begun at this gateway")
+	a = h.back(query, c)
+	if a.Status != http.StatusOK || !strings.Contains(a.Header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("%d, cookie %s: %s", a.Status, a.Header.Get("Set-Cookie"), a.Body)
+	}
+	says(t, a.Body, "Signed in to notes", `href="../../admin/servers/notes"`)
+	lacks(t, a.Body, "secret-")
+	a = h.Send(decide.Callback+"?"+query, "", "Accept: text/html")
+	if a.Status != http.StatusBadRequest {
+		t.Errorf("without the cookie: %d", a.Status)
+	}
+	says(t, h.Page(http.StatusOK, "/admin/servers/notes"), "signed in", "Sign in again", "Disconnect")
+	out := h.Submit("/admin/servers/notes/sign-out", url.Values{"csrf": {""}})
+	if to := out.Header.Get("Location"); out.Status != http.StatusSeeOther || to != "../notes?did=out" {
+		t.Errorf("%d to %s", out.Status, to)
+	}
+	says(t, h.Page(http.StatusOK, "/admin/servers/notes?did=out"), "revoked at the issuer")
+	lacks(t, h.Page(http.StatusOK, "/admin/servers/notes"), "Disconnect")
+}
+
+// A viewer sees the state and may not act.
+func TestServerSignInOfViewers(t *testing.T) {
+	h := newSignInFixture(t)
+	as(h, identity.Rights{Role: identity.Viewer})
+	page := h.Page(http.StatusOK, "/admin/servers/notes")
+	says(t, page, "The gateway is not signed in to this server.")
+	lacks(t, page, `action="../../admin/servers/notes/sign-in"`)
+	for _, path := range []string{"sign-in", "sign-out"} {
+		if a := h.Submit("/admin/servers/notes/"+path, url.Values{"csrf": {""}}); a.Status != http.StatusForbidden {
+			t.Errorf("%s: %d", path, a.Status)
+		}
+	}
+}
