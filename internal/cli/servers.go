@@ -121,7 +121,7 @@ type loginServerCmd struct {
 	askFlags
 	Name      string `arg:"" name:"server" help:"Name of the server in the config."`
 	NoBrowser bool   `help:"Print the address and open no browser. Then paste the address to which the browser was sent."`
-	Yes       bool   `short:"y" help:"Agree to a changed issuer, or to a new key, without a question."`
+	Yes       bool   `help:"Agree to a changed issuer, or to a new key, without a question."`
 }
 
 // loginTime is how long a person may take at the issuer.
