@@ -64,11 +64,11 @@ func (c listServersCmd) Run(ctx context.Context, env *environment, g *gateway) e
 
 // signInOf returns the sign-in of a server in a word.
 func signInOf(s decide.Server) string {
-	switch {
-	case s.Outcome.Reason == outcome.ReasonSignInRequired:
-		return "required"
-	case s.Outcome.Reason == outcome.ReasonCredentialExpired:
+	switch o := (outcome.Outcome{Reason: s.Outcome.Reason}); {
+	case o.SignInEnded():
 		return "ended"
+	case o.NeedsSignIn():
+		return "required"
 	case s.Outcome.Connected:
 		return "yes"
 	}
@@ -102,6 +102,9 @@ func showServer(w io.Writer, s decide.ServerDetail) {
 	row("since", minuteOf(c.Since))
 	row("ended", minuteOf(c.EndedAt))
 	row("token until", minuteOf(c.Expires))
+	if c.Renewals > 0 {
+		row("renewed", text.Count(c.Renewals, "time")+" on "+c.Renewed.Format(time.DateOnly))
+	}
 	row("scopes", strings.Join(c.Scopes, " "))
 	row("not granted", strings.Join(c.Missing, " "))
 	if c.Status != "ended" && !c.Renewable && !c.Expires.IsZero() {

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -23,14 +25,21 @@ func benchServer(b *testing.B, o upstreamtest.Options) *upstreamtest.Server {
 // BenchmarkCall compares a call through the client with the same bytes sent by net/http.
 func BenchmarkCall(b *testing.B) {
 	arguments := json.RawMessage(`{"text":"a text of the usual length, as agents send it"}`)
-	for name, o := range map[string]upstreamtest.Options{"client": {Protocols: upstreamtest.Modern}, "client, on a session": {Protocols: upstreamtest.Legacy, Sessions: true}} {
+	for name, o := range map[string]upstreamtest.Options{
+		"client": {Protocols: upstreamtest.Modern}, "client, on a session": {Protocols: upstreamtest.Legacy, Sessions: true},
+		"client, signed in": {Protocols: upstreamtest.Modern},
+	} {
 		b.Run(name, func(b *testing.B) {
 			s := benchServer(b, o)
-			c := New(&Options{AllowNets: loopback()})
+			at := Target{ID: "s", URL: s.URL}
+			c := New(&Options{AllowNets: loopback(), Connections: &fakeConnections{token: strings.Repeat("t", 1000)}})
+			if name == "client, signed in" {
+				at.SignIn, at.Connected = &oauth.Settings{}, true
+			}
 			defer c.Close()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Owner: owner("a"), Name: "echo", Arguments: arguments}); err != nil {
+				if _, err := c.Call(b.Context(), at, Call{Owner: owner("a"), Name: "echo", Arguments: arguments}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -44,6 +44,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	own, cancel := o.time(ctx, min(cmp.Or(t.Timeout, usualCall), c.limits.call))
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
+	o.noteRefusal(ctx, &out)
 	out = c.ended(span, "call", t, start, out)
 	if o.outlived { // a slow tool is no failure of its server, so the breaker skips it
 		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
@@ -72,6 +73,21 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 		result = withNote(result, note)
 	}
 	return o.withLost(call, result), nil
+}
+
+// noteRefusal adds what the server required to the outcome of a call that it denied. It tells the
+// connections about a call that needs a sign-in, because the server's lists may be free.
+func (o *operation) noteRefusal(ctx context.Context, out *outcome.Outcome) {
+	if !o.refused(out) {
+		return
+	}
+	out.Connected = o.ep.token.Reveal() != ""
+	out.Challenge = o.challenge(out)
+	isMore := out.Connected && (out.Reason == outcome.ReasonInsufficientScope ||
+		out.Reason == outcome.ReasonScopeNotAllowed)
+	if o.c.o.Connections != nil && o.t.SignIn != nil && (out.NeedsSignIn() || isMore) {
+		o.c.o.Connections.Refused(ctx, o.t.signInServer(), *out)
+	}
 }
 
 // time returns the context of a call, which ends after limit.

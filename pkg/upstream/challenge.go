@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +40,23 @@ func paramOf(h http.Header, name string) string {
 }
 
 // signInRequired reports whether the server refused a request without a credential with 401 and
-// named the metadata that a client needs to sign in.
+// requires a bearer token, or named the metadata that a client needs to sign in.
 func (e *evidence) signInRequired() bool {
-	return e.exchange.status == http.StatusUnauthorized && !e.authorized && paramOf(e.exchange.header, "resource_metadata") != ""
+	h := e.exchange.header
+	return e.exchange.status == http.StatusUnauthorized && !e.authorized &&
+		(requiresBearer(h) || paramOf(h, "resource_metadata") != "")
+}
+
+// requiresBearer reports whether a challenge of h has the scheme Bearer.
+func requiresBearer(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("Www-Authenticate"), func(v string) bool {
+		words := strings.FieldsFunc(challengeParam.ReplaceAllString(v, ","), func(r rune) bool {
+			return r == ' ' || r == ',' || r == '\t'
+		})
+		return slices.ContainsFunc(words, func(w string) bool {
+			return strings.EqualFold(w, "Bearer")
+		})
+	})
 }
 
 // authorized reports whether the requests of the operation have a credential for HTTP.
@@ -51,28 +66,57 @@ func (o *operation) authorized() bool { return o.ep != nil && o.ep.header.Get("A
 // how a client signs in, if the server's metadata says so. If explain fails, the outcome stays a
 // denial.
 func (l *load) explain(out *outcome.Outcome) {
-	x := l.last
-	if out.Status != outcome.Denied || x == nil || !x.denied() || l.t.Command != nil {
+	if !l.refused(out) {
 		return
 	}
-	sent := strings.Join(x.header.Values("Www-Authenticate"), ", ")
-	c := outcome.Challenge{Text: l.clean(sent, maxChallenge), Scopes: l.scopes(strings.Fields(paramOf(x.header, "scope")))}
-	asks := sent == "" || strings.Contains(strings.ToLower(sent), "bearer")
+	c, x := l.challenge(out), l.last
+	asks := c.Text == "" || requiresBearer(x.header)
 	if x.status == http.StatusUnauthorized && asks && !l.authorized() {
 		ctx, cancel := context.WithTimeout(l.first, metadataTime)
 		defer cancel()
-		address := paramOf(x.header, "resource_metadata")
-		switch err := l.metadata(ctx, &c, address); {
+		c.Metadata = ""
+		switch err := l.metadata(ctx, c, paramOf(x.header, "resource_metadata")); {
 		case err == nil:
 			out.Reason = outcome.ReasonSignInRequired
-		case address != "":
+		case oauth.CodeOf(err) == oauth.ResourceMismatch:
+			out.Reason, c.Fault = outcome.ReasonResourceMismatch, l.clean(l.text(err), maxNamed)
+		case c.Text != "" && !errors.Is(err, errNoMetadata):
 			c.Fault = l.clean(l.text(err), maxNamed)
 		}
 	}
-	if c.Text != "" || c.Metadata != "" {
-		out.Challenge = &c
+	if c.Text != "" || c.Metadata != "" || c.Sent || c.Fault != "" {
+		out.Challenge = c
 	}
 }
+
+// refused reports whether the server denied the last request with a status of HTTP.
+func (o *operation) refused(out *outcome.Outcome) bool {
+	return out.Status == outcome.Denied && o.last != nil && o.last.denied() && o.t.Command == nil
+}
+
+// challenge returns what the server requires in its refusal. It makes no request. It changes the
+// reason if the server requires scopes that the config does not allow.
+func (o *operation) challenge(out *outcome.Outcome) *outcome.Challenge {
+	x := o.last
+	c := &outcome.Challenge{
+		Text:     o.clean(strings.Join(x.header.Values("Www-Authenticate"), ", "), maxChallenge),
+		Scopes:   o.scopes(strings.Fields(paramOf(x.header, "scope"))),
+		Metadata: o.clean(paramOf(x.header, "resource_metadata"), maxNamed),
+		Sent:     x.status == http.StatusUnauthorized && o.authorized() && o.ep.token.Reveal() == "",
+	}
+	s := o.t.SignIn
+	if out.Reason == outcome.ReasonInsufficientScope && s != nil && s.Scopes != nil {
+		over := slices.DeleteFunc(slices.Clone(c.Scopes), func(scope string) bool {
+			return slices.Contains(s.Scopes, scope)
+		})
+		if len(over) > 0 {
+			out.Reason, c.Scopes = outcome.ReasonScopeNotAllowed, over
+		}
+	}
+	return c
+}
+
+var errNoMetadata = errors.New("it publishes no metadata")
 
 // metadata adds the metadata of the server's resource to c. The request has no configured header.
 func (l *load) metadata(ctx context.Context, c *outcome.Challenge, named string) error {
@@ -82,11 +126,12 @@ func (l *load) metadata(ctx context.Context, c *outcome.Challenge, named string)
 		return err
 	}
 	if m == nil {
-		return errors.New("it publishes no metadata")
+		return errNoMetadata
 	}
 	c.Metadata = l.clean(m.Address, maxNamed)
 	if len(c.Scopes) == 0 {
 		c.Scopes = l.scopes(m.Scopes)
+		c.Listed = len(c.Scopes) > 0
 	}
 	for _, issuer := range m.Issuers {
 		if len(issuer) <= maxNamed && len(c.Issuers) < maxIssuers {
@@ -97,16 +142,16 @@ func (l *load) metadata(ctx context.Context, c *outcome.Challenge, named string)
 }
 
 // scopes returns the valid scopes (RFC 6749) among names, at most 20.
-func (l *load) scopes(names []string) (out []string) {
+func (o *operation) scopes(names []string) (out []string) {
 	valid := oauth.ValidScopes(names)
 	for _, name := range valid[:min(len(valid), maxScopes)] {
-		out = append(out, l.clean(name, maxNamed))
+		out = append(out, o.clean(name, maxNamed))
 	}
 	return out
 }
 
 // clean returns a text of the server on one line, without secrets, and at most most characters
 // long.
-func (l *load) clean(s string, most int) string {
-	return text.Clip(text.Line(redact(s, l.secrets())), most)
+func (o *operation) clean(s string, most int) string {
+	return text.Clip(text.Line(redact(s, o.secrets())), most)
 }

@@ -71,16 +71,23 @@ func TestSignInRequired(t *testing.T) {
 			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}, Metadata: "http://server0:80/meta", Issuers: issuer}, 1},
 		"at the well-known place of the path": {
 			signInServer{"", wellKnown + "/mcp", resource, 0}, "", outcome.ReasonSignInRequired,
-			&outcome.Challenge{Scopes: []string{"read", "write"}, Metadata: "http://server0:80" + wellKnown + "/mcp", Issuers: issuer}, 1},
+			&outcome.Challenge{Scopes: []string{"read", "write"}, Listed: true, Metadata: "http://server0:80" + wellKnown + "/mcp", Issuers: issuer}, 1},
 		"at the well-known place of the host": {
 			signInServer{"Bearer", wellKnown, `{"resource": "http://SERVER0:80/"}`, 0}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: "Bearer", Metadata: "http://server0:80" + wellKnown}, 2},
-		"there is none": {signInServer{challenge: "Bearer"}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: "Bearer"}, 2},
+		"there is none":           {signInServer{challenge: "Bearer"}, "", outcome.ReasonSignInRequired, &outcome.Challenge{Text: "Bearer"}, 2},
+		"nothing at all is named": {signInServer{}, "", outcome.ReasonAuthRequired, nil, 2},
+		"the name of the scheme in a value": {
+			signInServer{challenge: `Basic realm="Bearer"`}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: `Basic realm="Bearer"`}, 0},
+		"a second scheme": {
+			signInServer{challenge: `Basic realm="x", bearer`}, "", outcome.ReasonSignInRequired, &outcome.Challenge{Text: `Basic realm="x", bearer`}, 2},
 		"another scheme is wanted": {
 			signInServer{`Basic realm="x"`, wellKnown, resource, 0}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: `Basic realm="x"`}, 0},
 		"a credential was refused": {
 			signInServer{bearerScope, "/meta", resource, 0}, "Authorization", outcome.ReasonAuthRequired,
-			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}}, 0},
+			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}, Sent: true, Metadata: "http://server0:80/meta"}, 0},
+		"a credential was refused, and nothing is named": {
+			signInServer{}, "Authorization", outcome.ReasonAuthRequired, &outcome.Challenge{Sent: true}, 0},
 		"the metadata is elsewhere": {
 			signInServer{challenge: `Bearer resource_metadata=http://server1:80/meta`}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: `Bearer resource_metadata=http://server1:80/meta`, Fault: "its metadata are not at the server's own scheme, host and port, and were not read"}, 0},
@@ -88,7 +95,7 @@ func TestSignInRequired(t *testing.T) {
 			signInServer{bearer, "/meta", "", 307}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: bearer, Fault: "server0:80 answers a request for metadata with HTTP status 307"}, 1},
 		"the metadata is about another resource": {
-			signInServer{bearer, "/meta", `{"resource": "http://server0/mc", "authorization_servers": ["https://login.example"]}`, 0}, "", outcome.ReasonSignInRequired,
+			signInServer{bearer, "/meta", `{"resource": "http://server0/mc", "authorization_servers": ["https://login.example"]}`, 0}, "", outcome.ReasonResourceMismatch,
 			&outcome.Challenge{Text: bearer, Fault: "its metadata describe another resource"}, 1},
 		"the metadata is endless": {
 			signInServer{bearer, "/meta", strings.Repeat(" ", 64<<10) + resource, 0}, "", outcome.ReasonSignInRequired,
@@ -97,7 +104,7 @@ func TestSignInRequired(t *testing.T) {
 			signInServer{bearer, "/meta", `{"resource": "http://server0/mcp", "scopes_supported": ["a b", "\u001b[2J", "<b>", "` + strings.Repeat("x", maxNamed+1) + `"],
 				"authorization_servers": ["javascript:alert(1)", "https://a\u001b.example", "https://u:p@b.example", "https://c.example/` + strings.Repeat("x", maxNamed) + `", "https://d.example"]}`, 0},
 			"", outcome.ReasonSignInRequired,
-			&outcome.Challenge{Text: bearer, Scopes: []string{"<b>"}, Metadata: "http://server0:80/meta", Issuers: []string{"https://d.example"}}, 1},
+			&outcome.Challenge{Text: bearer, Scopes: []string{"<b>"}, Listed: true, Metadata: "http://server0:80/meta", Issuers: []string{"https://d.example"}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var requests, elsewhere atomic.Int64

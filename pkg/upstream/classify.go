@@ -96,12 +96,12 @@ func rules() []rule {
 	}
 	return []rule{
 		{"", outcome.ReasonAborted, func(e *evidence) bool { return e.aborted }},
-
 		{outcome.Transient, outcome.ReasonAuthzUnavailable, (*evidence).authorizationOut},
 		{outcome.Denied, outcome.ReasonInsufficientScope, (*evidence).scopeMissing},
-		{outcome.Denied, outcome.ReasonCredentialExpired, has[*oauth.EndedError]},
+		{outcome.Denied, outcome.ReasonClientRefused, ended(oauth.InvalidClient)},
+		{outcome.Denied, outcome.ReasonIssuerChanged, ended(oauth.IssuerChanged)},
 		{outcome.Transient, outcome.ReasonAuthzUnavailable, (*evidence).tokenUnavailable},
-		{outcome.Denied, outcome.ReasonCredentialExpired, func(e *evidence) bool { return e.connected && e.exchange.status == http.StatusUnauthorized }},
+		{outcome.Denied, outcome.ReasonCredentialExpired, (*evidence).signInEnded},
 		{outcome.Denied, outcome.ReasonSignInRequired, (*evidence).signInRequired},
 		{outcome.Denied, outcome.ReasonAuthRequired, status(http.StatusUnauthorized)},
 		{outcome.Denied, outcome.ReasonForbidden, status(http.StatusForbidden, http.StatusPaymentRequired, http.StatusUnavailableForLegalReasons)},
@@ -155,6 +155,24 @@ func rules() []rule {
 func has[T error](e *evidence) bool {
 	_, ok := errors.AsType[T](e.err)
 	return ok
+}
+
+// signInEnded reports whether the sign-in has ended, or the server refused its token although it
+// should be valid.
+func (e *evidence) signInEnded() bool {
+	return ended()(e) || e.connected && e.exchange.status == http.StatusUnauthorized
+}
+
+// ended returns a function that reports whether the sign-in has ended, for one of the codes if there
+// are any.
+func ended(codes ...oauth.Code) func(*evidence) bool {
+	return func(e *evidence) bool {
+		err, ok := errors.AsType[*oauth.EndedError](e.err)
+		if !ok {
+			err, ok = errors.AsType[*oauth.EndedError](e.renewal)
+		}
+		return ok && (len(codes) == 0 || slices.Contains(codes, oauth.Code(err.Reason)))
+	}
 }
 
 // tokenUnavailable reports whether the token of a sign-in could not be read or renewed for now.

@@ -175,7 +175,7 @@ func TestClassifyAuthorizationOutage(t *testing.T) {
 		{"body too long", refused(answered(403, out+strings.Repeat(" ", 1024))), denied, forbidden},
 		{"said to be JSON", refused(answered(403, out, "Content-Type", "application/json")), denied, forbidden},
 		{"said to be HTML", refused(answered(403, out, "Content-Type", "text/html; charset=utf-8")), denied, forbidden},
-		{"with a challenge", refused(answered(401, out, "Www-Authenticate", "Bearer")), denied, outcome.ReasonAuthRequired},
+		{"with a challenge", refused(answered(401, out, "Www-Authenticate", "Bearer")), denied, outcome.ReasonSignInRequired},
 		{"with an empty challenge", refused(answered(401, out, "Www-Authenticate", "")), denied, outcome.ReasonAuthRequired},
 		{"the backend answered", envoy(answered(403, out, "X-Envoy-Upstream-Service-Time", "3")), denied, forbidden},
 		{"envoy UT", envoy(answered(403, "", "X-Envoy-Response-Flags", "UT")), transient, outage},

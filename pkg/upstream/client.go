@@ -67,6 +67,10 @@ type Connections interface {
 	Token(ctx context.Context, s oauth.Server) (secret.Text, error)
 	// Renew returns the token that replaces one that the server rejected, or an empty text.
 	Renew(ctx context.Context, s oauth.Server, rejected secret.Text) (secret.Text, error)
+	// Secrets returns the texts of the last token's connection that no answer may show.
+	Secrets(s oauth.Server) []string
+	// Refused gets a call that the server refused until a person signs in, or signs in again.
+	Refused(ctx context.Context, s oauth.Server, o outcome.Outcome)
 }
 
 // Options configure a [Client]. The zero value is ready to use.

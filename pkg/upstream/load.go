@@ -152,7 +152,7 @@ func (l *load) run() outcome.Outcome {
 	switch out.Connected = l.t.Connected; {
 	case l.ep != nil:
 		out.Connected = l.ep.token.Reveal() != ""
-	case out.Reason == outcome.ReasonCredentialExpired, out.Reason == outcome.ReasonAuthzUnavailable:
+	case out.SignInEnded(), out.Reason == outcome.ReasonAuthzUnavailable:
 		out.Connected = true // without an endpoint, only the token has these reasons
 	}
 	if out.Status == outcome.Available {

@@ -34,6 +34,10 @@ func (c *connections) Token(context.Context, oauth.Server) (secret.Text, error) 
 	return secret.New(fmt.Sprint("secret-", c.n)), nil
 }
 
+// Secrets and Refused are for other tests.
+func (c *connections) Secrets(oauth.Server) []string                          { return nil }
+func (c *connections) Refused(context.Context, oauth.Server, outcome.Outcome) {}
+
 func (c *connections) Renew(_ context.Context, _ oauth.Server, rejected secret.Text) (secret.Text, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

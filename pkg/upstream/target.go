@@ -70,7 +70,7 @@ func (c *Client) addToken(ctx context.Context, ep *endpoint, t Target, load bool
 	}
 	token, err := c.o.Connections.Token(ctx, t.signInServer())
 	if err == nil {
-		ep.useToken(token)
+		ep.useToken(token, c.o.Connections.Secrets(t.signInServer()))
 	} else if _, ended := errors.AsType[*oauth.EndedError](err); !ended {
 		return &tokenError{err}
 	}
@@ -81,8 +81,8 @@ func (t Target) signInServer() oauth.Server {
 	return oauth.Server{Name: t.ID, URL: t.URL, Settings: *t.SignIn}
 }
 
-// useToken sends a token with each request, and hides it in texts and results.
-func (ep *endpoint) useToken(token secret.Text) {
+// useToken sends a token with each request, and hides it and other secrets in texts and results.
+func (ep *endpoint) useToken(token secret.Text, others []string) {
 	text := token.Reveal()
 	if text == "" {
 		return
@@ -90,6 +90,11 @@ func (ep *endpoint) useToken(token secret.Text) {
 	ep.token = token
 	ep.header.Set("Authorization", "Bearer "+text)
 	ep.values, ep.secrets = append(ep.values, text), append(ep.secrets, text)
+	for _, other := range others {
+		if other != text {
+			ep.values, ep.secrets = append(ep.values, other), append(ep.secrets, other)
+		}
+	}
 }
 
 // addHeader resolves the references in value and checks the result.

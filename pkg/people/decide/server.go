@@ -52,7 +52,9 @@ func (d *Service) Server(ctx context.Context, name string) (ServerDetail, error)
 	}
 	s := v.Servers()[i]
 	c, err := d.Connection(ctx, s.Config)
-	return ServerDetail{serverOf(v, s), settingsOf(s.Config), c, d.CanSignIn() && s.Config.SignsIn()}, err
+	seen := serverOf(v, s)
+	addRefusal(&seen, s.Config, d.refusals(ctx))
+	return ServerDetail{seen, settingsOf(s.Config), c, d.CanSignIn() && s.Config.SignsIn()}, err
 }
 
 // CanSync reports whether this program can run syncs.

@@ -68,9 +68,10 @@ type Freshness struct {
 func (d *Service) Servers(ctx context.Context, p Paging) ([]Server, Next, error) {
 	v := d.View(ctx)
 	page, next, err := Cut(p, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
-	servers := make([]Server, len(page))
+	servers, refused := make([]Server, len(page)), d.refusals(ctx)
 	for n, s := range page {
 		servers[n] = serverOf(v, s)
+		addRefusal(&servers[n], s.Config, refused)
 	}
 	return servers, next, err
 }

@@ -88,10 +88,11 @@ type Options struct {
 	// their length.
 	HoldsAnswers bool
 
-	BaseURL string           // base URL of the gateway, for links: "https://gate.example.com"
-	Version string           // version of the program, for its health
-	Now     func() time.Time // nil: time.Now
-	Log     *slog.Logger     // nil: none
+	PublicURL string           // base URL of /mcp, for issuers; "": unknown
+	BaseURL   string           // base URL of the gateway, for links: "https://gate.example.com"
+	Version   string           // version of the program, for its health
+	Now       func() time.Time // nil: time.Now
+	Log       *slog.Logger     // nil: none
 }
 
 // A Service shows tools, prompts and resources, and carries out decisions. It is safe for

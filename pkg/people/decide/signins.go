@@ -1,8 +1,10 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 
@@ -91,12 +93,11 @@ func (d *Service) StartSignIn(ctx context.Context, name string, q SignInQuery) (
 		return SignInStart{}, invalid("redirect is neither http://127.0.0.1:PORT/callback nor %s of this gateway", Callback)
 	}
 	r := connection.Request{
-		Server: server, Redirect: q.Redirect, Document: d.clientDocument(), By: ActorOf(ctx).Name,
+		Server: server, Redirect: q.Redirect, Document: ClientID(d.o.PublicURL),
+		By:      ActorOf(ctx).Name,
 		Confirm: q.Confirm,
 	}
-	if c := last.Challenge; c != nil {
-		r.Challenge = oauth.Challenge{Metadata: c.Metadata, Scopes: c.Scopes}
-	}
+	r.Challenge = d.challenge(ctx, server, last)
 	p, err := d.o.SignIns.Start(ctx, r)
 	if f, ok := errors.AsType[*oauth.Fault](err); ok && (f.Code == oauth.IssuerChanged || f.Code == connection.KeyMissing) {
 		return SignInStart{Question: f.Text}, nil
@@ -105,6 +106,56 @@ func (d *Service) StartSignIn(ctx context.Context, name string, q SignInQuery) (
 		return SignInStart{}, signInError("nobody was signed in", err)
 	}
 	return SignInStart{URL: p.URL, State: p.Sealed, Issuer: p.Issuer, Scopes: p.Scopes, Unchecked: p.Guess}, nil
+}
+
+// challenge returns what the server required when it last refused a load or a call.
+func (d *Service) challenge(
+	ctx context.Context, s oauth.Server, last outcome.Outcome,
+) (c oauth.Challenge) {
+	add := func(o *outcome.Challenge) {
+		if o == nil {
+			return
+		}
+		c.Metadata = cmp.Or(c.Metadata, o.Metadata)
+		if !o.Listed {
+			c.Scopes = append(c.Scopes, o.Scopes...)
+		}
+	}
+	add(last.Challenge)
+	r, ok := connection.RefusalOf(d.refusals(ctx), s.Name, s.URL)
+	if ok && r.Reason != outcome.ReasonScopeNotAllowed { // a sign-in without them is still useful
+		add(r.Challenge)
+	}
+	return c
+}
+
+// refusals returns the last refused calls of servers that need a sign-in. Without them people see
+// less, so an error is only logged.
+func (d *Service) refusals(ctx context.Context) map[string]connection.Refusal {
+	if d.o.SignIns == nil {
+		return nil
+	}
+	all, err := d.o.SignIns.Refusals(ctx)
+	if err != nil {
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "refused calls not read", slog.Any("error", err))
+	}
+	return all
+}
+
+// addRefusal adds a refused call of a server that loads to what people see of the server.
+func addRefusal(s *Server, c config.Server, all map[string]connection.Refusal) {
+	r, ok := connection.RefusalOf(all, c.Name, c.URL)
+	if !ok || !c.SignsIn() || s.Outcome.Status != string(outcome.Available) {
+		return
+	}
+	o := outcome.Outcome{
+		Status: outcome.Denied, Reason: r.Reason, Challenge: r.Challenge, Connected: r.Connected,
+	}
+	s.Outcome.Reason, s.Outcome.Challenge = r.Reason, r.Challenge
+	s.Outcome.Message = "A call was refused. " + o.OperatorMessage(c.Name)
+	if o.NeedsSignIn() { // no call succeeds
+		s.Outcome.Status = string(outcome.Denied)
+	}
 }
 
 // takesRedirect reports whether a callback is the gateway's own, or on this person's machine.
@@ -122,14 +173,14 @@ func (d *Service) takesRedirect(redirect string) bool {
 // two tabs.
 func IsOtherSignIn(err error) bool { return oauth.CodeOf(err) == oauth.BadCallback }
 
-// clientDocument returns the address of the client ID metadata document. Issuers read it, so the
-// gateway needs a public https address.
-func (d *Service) clientDocument() string {
-	u, err := url.Parse(d.o.BaseURL)
+// ClientID returns the address of the client ID metadata document of a gateway at base. It is "" if
+// issuers cannot read the document, because base is no https address or is on this machine.
+func ClientID(base string) string {
+	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "https" || oauth.Loopback(u.Hostname()) {
 		return ""
 	}
-	return d.o.BaseURL + ClientDocument
+	return base + ClientDocument
 }
 
 // signInError returns what a person may read of err.

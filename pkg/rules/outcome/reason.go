@@ -22,8 +22,12 @@ const (
 	ReasonHTTP4xx           = "http_4xx"           // the other 4xx
 	ReasonEgressProxy       = "egress_proxy"       // 407
 	ReasonAuthRequired      = "auth_required"      // 401
-	ReasonSignInRequired    = "sign_in_required"   // 401 without a credential, and metadata with a way to sign in
+	ReasonSignInRequired    = "sign_in_required"   // 401 without a credential: it needs a token
 	ReasonCredentialExpired = "credential_expired" //nolint:gosec // not a credential; the gateway's sign-in has ended
+	ReasonClientRefused     = "client_refused"     // the issuer refused the client of a sign-in
+	ReasonIssuerChanged     = "issuer_changed"     // the server of a sign-in has another issuer
+	ReasonResourceMismatch  = "resource_mismatch"  // the metadata describe another resource
+	ReasonScopeNotAllowed   = "scope_not_allowed"  // the config does not allow the scopes
 	ReasonForbidden         = "forbidden"          // 402, 403, 451
 	ReasonInsufficientScope = "insufficient_scope" // the credential lacks a scope
 	ReasonAuthzUnavailable  = "authz_unavailable"  // 401 or 403 because the authorization service is down
@@ -49,7 +53,9 @@ func Reasons() []string {
 	return []string{
 		ReasonAborted, ReasonConfig, ReasonTimeout, ReasonDNSTimeout, ReasonDNS, ReasonRefused, ReasonUnreachable,
 		ReasonReset, ReasonTLS, ReasonNotHTTP, ReasonRedirect, ReasonRateLimited, ReasonHTTP5xx, ReasonNotFound,
-		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonSignInRequired, ReasonCredentialExpired, ReasonForbidden,
+		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired,
+		ReasonSignInRequired, ReasonCredentialExpired, ReasonClientRefused, ReasonIssuerChanged,
+		ReasonResourceMismatch, ReasonScopeNotAllowed, ReasonForbidden,
 		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonTooLarge, ReasonVersion,
 		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
 		ReasonNeedsCommand, ReasonCommand, ReasonExited, ReasonNoProcess, ReasonDescriptors, ReasonStarting,
@@ -70,15 +76,32 @@ func (o Outcome) Message(serverID string) string {
 		return "MCP server '" + serverID + "' is unavailable and needs attention: " + inWords(o.Reason) +
 			". Its tools will not work until it is fixed."
 	case Denied:
-		if o.Reason == ReasonSignInRequired {
+		switch {
+		case o.Reason == ReasonSignInRequired:
 			return "The gateway has no access to MCP server '" + serverID + "'. Retrying will not help; the gateway's operator must give the gateway access."
-		}
-		if o.Reason == ReasonCredentialExpired {
+		case o.SignInEnded():
 			return "The gateway's sign-in at MCP server '" + serverID + "' has ended. Retrying will not help; the gateway's operator must sign in again."
+		case o.Reason == ReasonScopeNotAllowed, o.Reason == ReasonInsufficientScope && o.Connected:
+			return "The gateway's sign-in at MCP server '" + serverID + "' does not allow this. " +
+				"Retrying will not help; the gateway's operator must allow more and sign in again."
 		}
 		return "Access to MCP server '" + serverID + "' was denied. Retrying will not help; contact its owner."
 	}
 	return ""
+}
+
+// SignInEnded reports whether the gateway had a sign-in at the server that has ended.
+func (o Outcome) SignInEnded() bool {
+	switch o.Reason {
+	case ReasonCredentialExpired, ReasonClientRefused, ReasonIssuerChanged:
+		return true
+	}
+	return false
+}
+
+// NeedsSignIn reports whether a person must sign the gateway in to the server, or sign in again.
+func (o Outcome) NeedsSignIn() bool {
+	return o.Reason == ReasonSignInRequired || o.SignInEnded()
 }
 
 // inWords returns the reason of a permanent failure in words.

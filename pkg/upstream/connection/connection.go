@@ -53,6 +53,9 @@ type Event struct {
 	Kind   string // connected, refreshed, ended, signed_out
 	By     string // the person; "": the gateway
 	Reason string // of ended
+
+	Renewals int    // of refreshed, if it is the first of a day: on the last day with renewals
+	Day      string // of Renewals
 }
 
 // The kinds of an [Event].
@@ -71,6 +74,8 @@ type Service struct {
 
 	mu    sync.Mutex
 	cache map[document.Key]cached
+	noted map[document.Key]noted
+	past  map[document.Key][]string // access tokens that this process used before
 }
 
 // A cached connection was opened before.
@@ -83,6 +88,7 @@ type cached struct {
 const (
 	keepOpened = 5 * time.Minute // how long opened tokens stay in memory
 	maxOpened  = 256
+	maxPast    = 8 // access tokens of a server that stay secret after they were replaced
 )
 
 // New returns a Service. It makes no request.
@@ -99,6 +105,7 @@ func New(o Options) *Service {
 	}
 	return &Service{
 		o: o, vault: vault{o.Docs, o.Keys, o.Table}, cache: map[document.Key]cached{},
+		noted: map[document.Key]noted{}, past: map[document.Key][]string{},
 		oauth: oauth.Client{HTTP: o.HTTP, Agent: o.Agent, Now: o.Now},
 	}
 }
@@ -114,6 +121,7 @@ type Connection struct {
 
 	Client    client   `json:"client"`
 	Access    string   `json:"access"`
+	Previous  string   `json:"previous,omitempty"` // the last access token, still secret
 	Refresh   string   `json:"refresh,omitempty"`
 	Requested []string `json:"requested,omitempty"`
 	Granted   []string `json:"granted,omitempty"` // nil: the issuer did not name them
@@ -123,7 +131,9 @@ type Connection struct {
 	Renewed time.Time `json:"renewed"` // when the token was issued
 	Due     time.Time `json:"due,omitzero"`
 	Expires time.Time `json:"expires,omitzero"` // zero: unknown
-	Failed  time.Time `json:"failed,omitzero"`  // when the issuer last did not answer a refresh
+	Count   int       `json:"count,omitempty"`  // of refreshes on Day, in UTC
+	Day     string    `json:"day,omitempty"`
+	Failed  time.Time `json:"failed,omitzero"` // when the issuer last did not answer a refresh
 
 	Reason  string    `json:"reason,omitempty"` // why it ended; "": it has not
 	EndedAt time.Time `json:"ended_at,omitzero"`
@@ -172,6 +182,7 @@ type State struct {
 	Renewed   time.Time `json:"renewed,omitzero"`
 	Expires   time.Time `json:"expires,omitzero"` // of the token
 	EndedAt   time.Time `json:"ended_at,omitzero"`
+	Renewals  int       `json:"renewals,omitempty"`  // of the token, on the day of Renewed in UTC
 	Renewable bool      `json:"renewable,omitempty"` // the issuer gave a refresh token
 	Scopes    []string  `json:"scopes,omitempty"`
 	Missing   []string  `json:"missing,omitempty"` // requested and not granted
@@ -181,7 +192,7 @@ func (s *Service) state(c *Connection) State {
 	st := State{
 		Server: c.Server, Status: Connected, Reason: c.Reason, Issuer: oauth.Host(c.Issuer), By: c.By,
 		Since: c.Since, Renewed: c.Renewed, Expires: c.Expires, EndedAt: c.EndedAt,
-		Renewable: c.Refresh != "", Scopes: c.Requested,
+		Renewals: c.Count, Renewable: c.Refresh != "", Scopes: c.Requested,
 	}
 	if c.Granted != nil {
 		st.Scopes = c.Granted
@@ -270,6 +281,7 @@ func (s *Service) openItem(ctx context.Context, k document.Key, it item) (c Conn
 func (s *Service) keep(k document.Key, o cached) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.replaced(k, o.conn.Access)
 	maps.DeleteFunc(s.cache, func(_ document.Key, old cached) bool {
 		return o.at.Sub(old.at) >= keepOpened
 	})
@@ -285,7 +297,22 @@ func (s *Service) keep(k document.Key, o cached) {
 func (s *Service) drop(k document.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.replaced(k, "")
 	delete(s.cache, k)
+}
+
+// replaced remembers the opened access token of a server if another one replaces it. A server may
+// repeat a token much later. The caller holds the lock.
+func (s *Service) replaced(k document.Key, by string) {
+	old := s.cache[k].conn.Access
+	if old == "" || old == by {
+		return
+	}
+	if len(s.past) >= maxOpened {
+		clear(s.past)
+	}
+	s.past[k] = append(s.past[k], old)
+	s.past[k] = s.past[k][max(0, len(s.past[k])-maxPast):]
 }
 
 // list returns the documents of all connections.

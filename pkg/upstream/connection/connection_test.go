@@ -33,7 +33,7 @@ type fixture struct {
 	events []connection.Event
 }
 
-func newFixture(t *testing.T, h issuertest.Habits) *fixture {
+func newFixture(t testing.TB, h issuertest.Habits) *fixture {
 	f := &fixture{docs: new(documenttest.Store), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), table: "folder"}
 	h.Now = f.clock
 	f.issuer = issuertest.New(t, h)
@@ -56,26 +56,30 @@ func (f *fixture) wait(d time.Duration) {
 
 // service returns the service of one process.
 func (f *fixture) service() *connection.Service {
+	return f.serviceWith(f.docs, &connection.LocalKey{
+		Read: func() ([]byte, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.key == nil {
+				return nil, connection.ErrNoKey
+			}
+			return f.key, nil
+		},
+		Make: func() error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.key = []byte(fmt.Sprintf("%032d", len(f.events)))
+			return nil
+		},
+	})
+}
+
+// serviceWith returns a service with another store or key.
+func (f *fixture) serviceWith(docs document.Store, keys connection.Keys) *connection.Service {
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return connection.New(connection.Options{
-		Docs: f.docs, Table: f.table, Now: f.clock, HTTP: &http.Client{CheckRedirect: noRedirect},
-		Jitter: func(time.Duration) time.Duration { return 0 },
-		Keys: &connection.LocalKey{
-			Read: func() ([]byte, error) {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				if f.key == nil {
-					return nil, connection.ErrNoKey
-				}
-				return f.key, nil
-			},
-			Make: func() error {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.key = []byte(fmt.Sprintf("%032d", len(f.events)))
-				return nil
-			},
-		},
+		Docs: docs, Table: f.table, Now: f.clock, HTTP: &http.Client{CheckRedirect: noRedirect},
+		Jitter: func(time.Duration) time.Duration { return 0 }, Keys: keys,
 		Event: func(_ context.Context, e connection.Event) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -91,7 +95,7 @@ func (f *fixture) request() connection.Request {
 func (f *fixture) find(string) (oauth.Server, bool) { return f.server, true }
 
 // signIn signs in as a person with a browser.
-func (f *fixture) signIn(t *testing.T, s *connection.Service) connection.State {
+func (f *fixture) signIn(t testing.TB, s *connection.Service) connection.State {
 	t.Helper()
 	p, err := s.Start(t.Context(), f.request())
 	require.OK(t, err)
@@ -362,7 +366,7 @@ func TestRegistration(t *testing.T) {
 	}
 }
 
-func newServer(t *testing.T, front func(http.Handler) http.Handler) string {
+func newServer(t testing.TB, front func(http.Handler) http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(front(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	t.Cleanup(s.Close)

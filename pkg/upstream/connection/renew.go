@@ -57,6 +57,22 @@ func (s *Service) Token(ctx context.Context, server oauth.Server) (secret.Text, 
 	return s.use(ctx, server, k, it, "")
 }
 
+// Secrets returns the token texts of a server's connection that this process has opened: no result,
+// error or log may show them.
+func (s *Service) Secrets(server oauth.Server) (texts []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := keyOf(server.Name, server.URL)
+	c := s.cache[k].conn
+	all := append([]string{c.Access, c.Previous, c.Refresh, c.Client.Secret}, s.past[k]...)
+	for _, text := range all {
+		if text != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
 // Renew returns a token that replaces rejected, which the server refused although it should be
 // valid. It returns an empty text if there is no other token.
 func (s *Service) Renew(ctx context.Context, server oauth.Server, rejected secret.Text) (secret.Text, error) {
@@ -167,6 +183,7 @@ func (s *Service) refresh(
 	switch code := oauth.CodeOf(err); {
 	case err == nil:
 		s.take(&next, t)
+		next.countRefresh()
 	case code == oauth.InvalidGrant || code == oauth.InvalidClient || code == oauth.InvalidScope ||
 		code == oauth.InvalidTarget || code == oauth.IssuerChanged:
 		next.Reason, next.EndedAt = s.reason(ctx, server, &c, code), s.o.Now().UTC()
@@ -178,6 +195,9 @@ func (s *Service) refresh(
 		return c, fmt.Errorf("store the refreshed token: %w", stored)
 	}
 	e := Event{Server: server.Name, Kind: Refreshed}
+	if err == nil && next.Day != c.Day {
+		e.Renewals, e.Day = c.Count, c.Day
+	}
 	switch {
 	case next.Reason != "":
 		e.Kind, e.Reason = Ended, next.Reason
@@ -215,6 +235,7 @@ func (s *Service) store(ctx context.Context, k document.Key, c Connection, rev i
 // take puts a token into a connection.
 func (s *Service) take(c *Connection, t oauth.Token) {
 	now := s.o.Now().UTC()
+	c.Previous = c.Access
 	c.Access, c.Renewed, c.Expires, c.Due = t.Access.Reveal(), now, t.Expires, s.dueAt(now, t.Expires)
 	c.Failed = time.Time{}
 	if r := t.Refresh.Reveal(); r != "" {
@@ -223,6 +244,15 @@ func (s *Service) take(c *Connection, t oauth.Token) {
 	if t.Scopes != nil {
 		c.Granted = t.Scopes
 	}
+}
+
+// countRefresh counts a refresh on its day.
+func (c *Connection) countRefresh() {
+	day := c.Renewed.Format(time.DateOnly)
+	if c.Day != day {
+		c.Day, c.Count = day, 0
+	}
+	c.Count++
 }
 
 // grant returns what is needed at the token endpoint, with the secret of a configured client as it

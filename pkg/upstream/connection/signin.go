@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
@@ -57,10 +58,13 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 	}
 	set := r.Server.Settings
 	if max := set.Scopes; max != nil {
-		for _, scope := range r.Challenge.Scopes {
-			if !slices.Contains(max, scope) {
-				return Pending{}, &oauth.Fault{Code: ScopeNotAllowed, Text: "the server requires the scope " +
-					scope + ", which is not among the configured scopes: add it to auth.scopes, or leave it out"}
+		over := slices.DeleteFunc(slices.Clone(r.Challenge.Scopes), func(scope string) bool {
+			return slices.Contains(max, scope)
+		})
+		if len(over) > 0 {
+			return Pending{}, &oauth.Fault{
+				Code: ScopeNotAllowed, Text: "the server requires more than the configured scopes: " +
+					text.List(over, maxNamed) + "; add them to auth.scopes, or leave them out",
 			}
 		}
 	}
@@ -92,12 +96,12 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 		return Pending{}, err
 	}
 	f := s.oauth.NewFlow(d, client, r.Redirect)
-	text, err := s.sealFlow(ctx, flow{f, clientOf(client), r.Server.Name, r.Server.URL, r.By})
+	state, err := s.sealFlow(ctx, flow{f, clientOf(client), r.Server.Name, r.Server.URL, r.By})
 	if err != nil {
 		return Pending{}, err
 	}
 	return Pending{
-		URL: f.URL(), Sealed: text, Issuer: oauth.Host(d.Issuer.Issuer), Scopes: d.Scopes,
+		URL: f.URL(), Sealed: state, Issuer: oauth.Host(d.Issuer.Issuer), Scopes: d.Scopes,
 		Guess: d.Issuer.Guessed,
 	}, nil
 }
@@ -108,6 +112,8 @@ const ScopeNotAllowed oauth.Code = "scope_not_allowed"
 
 // KeyMissing is the code of a sign-in at a vault whose key is missing.
 const KeyMissing oauth.Code = "key_missing"
+
+const maxNamed = 5 // scopes in a text
 
 // needKey makes the key of a local vault before the first sign-in. If the vault has connections and
 // no key, the key was lost: a new one would hide that the old file could be put back.
@@ -133,11 +139,10 @@ func (s *Service) needKey(ctx context.Context, confirm bool) error {
 // client returns the client to use at an issuer, and stores a new registration.
 func (s *Service) client(ctx context.Context, i oauth.Issuer, r Request) (oauth.Registration, error) {
 	set := r.Server.Settings
-	text, err := s.secret(ctx, set)
-	if err != nil {
+	var err error
+	if set.Secret, err = s.secret(ctx, set); err != nil {
 		return oauth.Registration{}, err
 	}
-	set.Secret = text
 	k := clientKey(i.Issuer, r.Redirect)
 	it, err := s.read(ctx, k)
 	if err != nil {
@@ -244,6 +249,7 @@ func (s *Service) Finish(
 	if err != nil {
 		return State{}, err
 	}
+	s.forgetRefusal(ctx, k)
 	s.o.Event(ctx, Event{Server: c.Server, Kind: Connected, By: c.By})
 	return s.state(&c), nil
 }
@@ -275,6 +281,7 @@ func (s *Service) SignOut(ctx context.Context, server oauth.Server, by string) (
 	if err != nil || !was {
 		return was, nil, err
 	}
+	s.forgetRefusal(ctx, k)
 	s.o.Event(ctx, Event{Server: server.Name, Kind: SignedOut, By: by})
 	if opened != nil || c.Reason != "" {
 		return true, nil, nil // nothing is left to revoke
