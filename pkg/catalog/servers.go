@@ -144,6 +144,12 @@ func inOrder(all []*serverRun) (out []*serverRun, failing int) {
 	return out, failing
 }
 
+// Connected reports whether the gateway may have a sign-in at the server, according to the outcome
+// of its last load.
+func Connected(s *config.Server, last outcome.Outcome) bool {
+	return s.SignsIn() && (last.Connected || last.Reason == outcome.ReasonSignInRequired)
+}
+
 // Target returns how the gateway reaches the server. last is the outcome of its last load.
 func Target(s config.Server, last outcome.Outcome) upstream.Target {
 	t := upstream.Target{
@@ -157,7 +163,7 @@ func Target(s config.Server, last outcome.Outcome) upstream.Target {
 			Issuer: s.Auth.Issuer, Authorization: s.Auth.Authorization, Token: s.Auth.Token,
 			Scopes: s.Auth.Scopes, Resource: s.Auth.Resource, NoRegister: s.Auth.NoRegister,
 		}
-		t.Connected = last.Connected || last.Reason == outcome.ReasonSignInRequired
+		t.Connected = Connected(&s, last)
 	}
 	if c := s.Command; c != nil {
 		t.Command = &upstream.Command{Path: c.Path, Args: c.Args, Env: c.Env.Plain(), Dir: c.Dir, Pass: c.Pass}

@@ -183,7 +183,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		s.event.Request = now.by
 	}
 	s.target = observe.Target{Name: id.String(), By: tier.String()}
-	raw, err := s.exchange(ctx, t, c)
+	raw, err := s.exchange(now.withConnection(ctx), t, c)
 	if err != nil {
 		return s.renderFailure(ctx, server.Name, err)
 	}

@@ -45,6 +45,7 @@ type Options struct {
 	Holds    bool             // a call can wait for its client: the process runs between requests
 	Sealer   *seal.Sealer     // for state that clients keep; nil: no questions to stateless clients
 	Requests request.Asks     // access requests of agents; nil: agents cannot request access
+	SignIns  bool             // the gateway can sign in to servers
 	Asks     bool             // agents may request access if the config does not say so
 	Audit    audit.Readier    // checked before calls whose audit line the config requires; nil: never
 	Log      *slog.Logger     // nil: none

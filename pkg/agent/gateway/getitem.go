@@ -22,26 +22,28 @@ import (
 // the server's name of the item.
 func (s *Session) get(ctx context.Context, i int, name string, r mcp.Request) (json.RawMessage, error) {
 	s.event.Tool = s.view.ID(i).String()
-	if refused := s.checkLock(ctx, i); refused != nil {
+	now, refused := s.checkLock(ctx, i)
+	if refused != nil {
 		return nil, refused
 	}
-	return s.send(ctx, s.view.Server(i), s.view.ID(i), name, r)
+	return s.send(now.withConnection(ctx), s.view.Server(i), s.view.ID(i), name, r)
 }
 
-// checkLock refuses a request about an item that is locked now, or returns nil.
-func (s *Session) checkLock(ctx context.Context, i int) error {
+// checkLock returns the state of an item, and an error that refuses the request if the item is
+// locked now.
+func (s *Session) checkLock(ctx context.Context, i int) (lockState, error) {
 	s.event.Definition = s.view.Tool(i).Definition.Hash
 	now := s.lockState(ctx, i)
 	if now.status == lock.None {
-		return nil
+		return now, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return now, err
 	}
 	if now.refuse != nil {
-		return now.refuse
+		return now, now.refuse
 	}
-	return s.lockedError(ctx, i, now)
+	return now, s.lockedError(ctx, i, now)
 }
 
 // lockedError returns an error for a locked item, with the text that a call of a locked tool

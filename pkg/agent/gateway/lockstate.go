@@ -11,12 +11,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 // A lockState holds the reason why an item is locked now. Its status is [lock.None] if the item is
@@ -30,6 +32,8 @@ type lockState struct {
 	at      request.Now     // the time and definition for the check of grants
 	read    bool            // granted and at were read
 	by      string          // the request that makes the item callable; "": none
+
+	connection document.Doc // the sign-in at the server, as of now; without a key: not read
 }
 
 // unreadNote is the note in a refusal if the gateway cannot read the facts about a call.
@@ -50,7 +54,8 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 	defer cancel()
 	id := s.view.ID(i)
 	span := observe.StartSpan(ctx, observe.Record)
-	record, stops, granted, err := s.g.readStanding(span.Context, id, s.requestsKey())
+	record, stops, granted, signIn, err := s.g.readStanding(
+		span.Context, id, s.requestsKey(), s.connectionKey(i))
 	span.Name("tool", id.String())
 	span.End()
 	r := &record
@@ -66,7 +71,7 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 	}
 	clock := s.g.o.Now()
 	facts = s.view.FactsNow(i, r, stops, granted, clock)
-	now := lockState{status: lock.Classify(facts), read: true}
+	now := lockState{status: lock.Classify(facts), read: true, connection: signIn}
 	switch {
 	case now.status == lock.ServerDisabled:
 		cause, _ := s.st.Stopped(stops).Server(id.Server)
@@ -86,25 +91,52 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 	return now
 }
 
-// readStanding reads the record of one tool, the stops and the decisions about an agent's requests,
-// in one read. With agent "" it reads no decisions. Without a record the error is
-// [approval.ErrNotFound], and the other results are still valid.
-func (g *Gateway) readStanding(ctx context.Context, id tool.ID, agent string) (
-	r approval.Record, stops stop.Stops, granted request.Granted, err error,
+// readStanding reads the record of one tool, the stops, the decisions about an agent's requests and
+// the document of a sign-in, in one read. With agent "" it reads no decisions, and with the zero
+// key no sign-in. Without a record the error is [approval.ErrNotFound], and the other results are
+// still valid.
+func (g *Gateway) readStanding(
+	ctx context.Context, id tool.ID, agent string, connection document.Key,
+) (
+	r approval.Record, stops stop.Stops, granted request.Granted, signIn document.Doc, err error,
 ) {
 	keys := []document.Key{stop.Key()}
 	if agent != "" {
 		keys = append(keys, request.GrantedKey(agent))
 	}
+	if connection != (document.Key{}) {
+		keys = append(keys, connection)
+	}
 	r, docs, err := g.approvals.GetWith(ctx, id, keys...)
 	if err != nil && !errors.Is(err, approval.ErrNotFound) {
-		return r, stops, granted, err
+		return r, stops, granted, signIn, err
 	}
 	stops, unread := stop.DecodeDoc(docs[0])
 	if unread == nil && agent != "" {
 		granted, unread = request.DecodeGrantedDoc(docs[1])
 	}
-	return r, stops, granted, cmp.Or(unread, err)
+	if connection != (document.Key{}) {
+		signIn = docs[len(docs)-1]
+	}
+	return r, stops, granted, signIn, cmp.Or(unread, err)
+}
+
+// connectionKey returns the key of the sign-in at the server of item i. It is the zero key if the
+// last load knows of no sign-in: a call without one costs no further read.
+func (s *Session) connectionKey(i int) document.Key {
+	server := s.view.Server(i)
+	if !s.g.o.SignIns || !catalog.Connected(&server.Config, server.Outcome) {
+		return document.Key{}
+	}
+	return connection.Key(server.Config.Name, server.Config.URL)
+}
+
+// withConnection returns a context in which the next call uses the sign-in that was read.
+func (l lockState) withConnection(ctx context.Context) context.Context {
+	if l.connection.Key == (document.Key{}) {
+		return ctx
+	}
+	return connection.WithDocument(ctx, l.connection)
 }
 
 // serverLockState is [Session.lockState] for an item that no server listed. Such an item has no

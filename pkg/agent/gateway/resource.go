@@ -40,10 +40,11 @@ func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.
 		return nil, err
 	}
 	s.event.Tool = tool.ID{Server: from.server.Config.Name, Name: r.URI, Kind: tool.Resource}.String()
-	if refused := s.lockedSource(ctx, from, r.URI); refused != nil {
+	now, refused := s.lockedSource(ctx, from, r.URI)
+	if refused != nil {
 		return nil, refused
 	}
-	raw, err := s.send(ctx, from.server, from.listed, r.URI, r)
+	raw, err := s.send(now.withConnection(ctx), from.server, from.listed, r.URI, r)
 	if err != nil {
 		return nil, err
 	}
@@ -53,17 +54,20 @@ func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.
 	return raw, nil
 }
 
-// lockedSource refuses to read a locked item, or returns nil.
-func (s *Session) lockedSource(ctx context.Context, from source, uri string) error {
+// lockedSource returns an error that refuses to read a locked item. Otherwise it returns the state
+// of the last item that it checked.
+func (s *Session) lockedSource(
+	ctx context.Context, from source, uri string,
+) (now lockState, err error) {
 	// Items that are locked in the view come first: one locked record suffices to refuse.
 	slices.SortStableFunc(from.subjects, func(a, b int) int { return locks(s.view.Status(b)) - locks(s.view.Status(a)) })
 	for _, i := range from.subjects {
-		if refused := s.checkLock(ctx, i); refused != nil {
-			return refused
+		if now, err = s.checkLock(ctx, i); err != nil {
+			return now, err
 		}
 	}
 	if from.exact {
-		return nil
+		return now, nil
 	}
 	// A rule may deny a URI that only a template matches, in any spelling.
 	id := tool.ID{Server: from.server.Config.Name, Name: uri, Kind: tool.Resource}
@@ -73,26 +77,26 @@ func (s *Session) lockedSource(ctx context.Context, from source, uri string) err
 			verdict = s.view.VerdictOn(tool.ID{Server: id.Server, Name: plain, Kind: id.Kind})
 		}
 	}
-	now := lockState{status: lock.Classify(lock.Facts{
+	now.status = lock.Classify(lock.Facts{
 		ServerEnabled: lock.FactOf(from.server.Config.Enabled), Denied: verdict.Denied, UserDisabled: lock.No, Approved: lock.Yes,
-	})}
+	})
 	if now.status == lock.None && len(from.subjects) == 0 { // otherwise the loop has checked it
 		now = s.serverLockState(ctx, id)
 	}
 	switch {
 	case now.status == lock.None:
-		return nil
+		return now, nil
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return now, ctx.Err()
 	case now.refuse != nil:
-		return now.refuse
+		return now, now.refuse
 	}
 	l := lockInfo{Name: id.String(), Status: now.status, Note: now.note, Remediation: lock.RemediationOf(id.Kind.String(), now.status, "")}
 	if now.status == lock.DisabledByConfig {
 		l.Note = verdict.Denial.Note()
 	}
 	s.countLocked(ctx, l, verdict)
-	return l.refusal(id.Kind)
+	return now, l.refusal(id.Kind)
 }
 
 // locks returns 1 for a locked status, otherwise 0.
