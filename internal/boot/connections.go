@@ -4,7 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
@@ -31,7 +36,8 @@ func (p *Program) connections(o Options) upstream.Connections {
 	return p.SignIns
 }
 
-// connectionEvent logs what happened to a sign-in.
+// connectionEvent logs what happened to a sign-in, and records how often its token was renewed on
+// an earlier day.
 func (p *Program) connectionEvent(ctx context.Context, e connection.Event) {
 	level := slog.LevelInfo
 	if e.Kind == connection.Ended {
@@ -39,4 +45,55 @@ func (p *Program) connectionEvent(ctx context.Context, e connection.Event) {
 	}
 	p.Log.LogAttrs(ctx, level, "sign-in at a server", slog.String("event", e.Kind),
 		slog.String("server", e.Server), slog.String("by", e.By), slog.String("reason", e.Reason))
+	if e.Renewals > 0 {
+		p.record(ctx, audit.Line{
+			Actor: "gateway", Action: audit.ActionRenewed, Subject: audit.AboutServer + ":" + e.Server,
+			Note: text.Count(e.Renewals, "time") + " on " + e.Day,
+		}, e.Day)
+	}
 }
+
+// record writes a line about a server to the audit, unless the server's line has that state
+// already.
+func (p *Program) record(ctx context.Context, l audit.Line, state string) {
+	l.V, l.Kind, l.Time = audit.Version, audit.KindEvent, p.now().UTC()
+	isNew := true
+	if p.Stores.Events != nil {
+		var err error
+		if isNew, err = p.Stores.Events.PutChange(ctx, l, l.Action+" "+state); err != nil {
+			p.Log.LogAttrs(ctx, slog.LevelError, "audit event not stored",
+				slog.String("action", l.Action), slog.String("subject", l.Subject), slog.Any("error", err))
+			isNew = true // the lines of calls still get it
+		}
+	}
+	if !isNew {
+		return
+	}
+	if err := p.Audit.Write(ctx, l); err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelError, "audit event not written to the lines of calls",
+			slog.String("action", l.Action), slog.Any("error", err))
+	}
+}
+
+// hasEnded reports whether a sync found that the gateway's sign-in at a server has ended since the
+// last sync.
+func hasEnded(s catalog.ServerReport) bool {
+	return s.Enabled && !s.Unasked && s.Outcome.SignInEnded() && s.Before != outcome.Denied
+}
+
+// endOf identifies the end of a sign-in for all processes: each sees the same last load.
+func endOf(o outcome.Outcome) string { return o.LoadedAt.UTC().Format(time.RFC3339Nano) }
+
+// recordEnded records the sign-ins that a sync found ended.
+func (p *Program) recordEnded(ctx context.Context, servers []catalog.ServerReport) {
+	for _, s := range servers {
+		if hasEnded(s) {
+			p.record(ctx, audit.Line{
+				Actor: "sync", Action: audit.ActionEnded, Subject: audit.AboutServer + ":" + s.Name,
+				Note: text.Clip(s.Outcome.Reason+": "+s.Outcome.Error, maxEndNote),
+			}, endOf(s.Outcome))
+		}
+	}
+}
+
+const maxEndNote = 300 // characters

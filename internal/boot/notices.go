@@ -79,8 +79,10 @@ func (p *Program) sendRest(ctx context.Context) {
 }
 
 // notifySync notifies people of the result of a sync, even a failed one. It sends at most three
-// events for each server: changed items, new items, and that the server is down.
+// events for each server: changed items, new items, and that the server is down or its sign-in has
+// ended.
 func (p *Program) notifySync(ctx context.Context, servers []catalog.ServerReport) {
+	p.recordEnded(ctx, servers)
 	if len(p.targets()) == 0 {
 		return
 	}
@@ -117,6 +119,12 @@ func eventsOf(s catalog.ServerReport) (events []notify.Event) {
 		}
 	}
 	now := s.Outcome
+	if hasEnded(s) {
+		return append(events, notify.Event{
+			ID:   notify.IDOf(string(notify.SignInEnded), s.Name, endOf(now)),
+			Kind: notify.SignInEnded, Server: s.Name, Status: now.Status, Reason: now.Reason, Path: page,
+		})
+	}
 	if s.Enabled && !s.Unasked && now.Recorded() && now.Status != outcome.Available && s.Before == outcome.Available {
 		events = append(events, notify.Event{
 			ID: notify.IDOf(string(notify.ServerDown), s.Name, now.LoadedAt.UTC().Format(time.RFC3339Nano)), Kind: notify.ServerDown,

@@ -159,7 +159,7 @@ func TestNoticeOfServerDown(t *testing.T) {
 	one, two := o.Program, o.more()
 	o.want(one, "a server that never was there")
 	git.SetToken("another")
-	o.want(one, "down", "Server `git` no longer loads: `denied, auth_required`. Its last known tools stay listed.")
+	o.want(one, "down", "Server `git` no longer loads: `denied, sign_in_required`. Its last known tools stay listed.")
 	o.want(one, "still down")
 	o.want(two, "still down, by another process")
 	git.SetToken("")

@@ -35,6 +35,8 @@ func messageOf(e Event, base string) message {
 		m.button = "Review"
 	case RequestMade:
 		m.button = "Decide"
+	case SignInEnded:
+		m.button = "Sign in"
 	}
 	if base != "" {
 		m.link = base + pathOf(e)
@@ -66,6 +68,8 @@ func subjectOf(e Event) string {
 		return "a server is down"
 	case ConfigRefused:
 		return "a file is refused"
+	case SignInEnded:
+		return "a sign-in at a server ended"
 	}
 	return "news"
 }
@@ -82,6 +86,11 @@ func lineOf(e Event) []word {
 		return decisionLine(e)
 	case ServerDown:
 		return serverDownLine(e)
+	case SignInEnded:
+		return []word{
+			own("The gateway's sign-in at server "), named(e.Server), own(" has ended: "),
+			named(e.Reason), own(". Its tools stay listed, and their calls fail until an operator signs in again."),
+		}
 	case ConfigRefused:
 		why := " is refused: " + text.Count(max(e.Faults, 1), "fault")
 		if e.Stays {

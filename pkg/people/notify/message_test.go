@@ -49,5 +49,5 @@ func FuzzMessage(f *testing.F) {
 }
 
 func kinds() []string {
-	return []string{"changed", "new", "request", "decided", "server_down", "config_refused", ""}
+	return []string{"changed", "new", "request", "decided", "server_down", "config_refused", "connection_ended", ""}
 }

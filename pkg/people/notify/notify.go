@@ -25,12 +25,13 @@ type Kind string
 
 // The kinds of events.
 const (
-	Changed       Kind = "changed"        // definitions of a server changed
-	New           Kind = "new"            // a server lists new items
-	RequestMade   Kind = "request"        // an agent requests something, or a call waits
-	Decided       Kind = "decided"        // a person decided about a request
-	ServerDown    Kind = "server_down"    // a server no longer loads
-	ConfigRefused Kind = "config_refused" // a file of the operator has faults
+	Changed       Kind = "changed"          // definitions of a server changed
+	New           Kind = "new"              // a server lists new items
+	RequestMade   Kind = "request"          // an agent requests something, or a call waits
+	Decided       Kind = "decided"          // a person decided about a request
+	ServerDown    Kind = "server_down"      // a server no longer loads
+	ConfigRefused Kind = "config_refused"   // a file of the operator has faults
+	SignInEnded   Kind = "connection_ended" // the gateway's sign-in at a server ended
 )
 
 // An Event is something of which people are notified once. It has names, codes and numbers, and no
@@ -49,7 +50,7 @@ type Event struct {
 	By      string    `json:"by,omitempty"`      // who decided, or made the request for the agent
 	Path    string    `json:"path"`              // of the page, below the gateway's address; "": the page of the event's request
 
-	Status  outcome.Status `json:"status,omitempty"`  // of server_down
+	Status  outcome.Status `json:"status,omitempty"`  // of server_down and connection_ended
 	Reason  string         `json:"reason,omitempty"`  // and one of [outcome.Reasons]
 	File    string         `json:"file,omitempty"`    // of config_refused: its key
 	Faults  int            `json:"faults,omitempty"`  // and how many it has

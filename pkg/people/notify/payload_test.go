@@ -47,6 +47,7 @@ func samples() []notify.Event {
 		notify.Event{Kind: notify.Decided, Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Verdict: "approved", By: "kim", Waiting: 4, Path: "/admin/requests/R-7KQ2M4XD"},
 		notify.Event{Kind: notify.ServerDown, Server: "git", Status: outcome.Transient, Reason: outcome.ReasonTimeout, Path: "/admin/servers/git"},
 		notify.Event{Kind: notify.ConfigRefused, File: "config/mcp_config.json", Faults: 3, Stays: true, Path: "/admin/health"},
+		notify.Event{Kind: notify.SignInEnded, Server: "git", Status: outcome.Denied, Reason: outcome.ReasonCredentialExpired, Path: "/admin/servers/git"},
 		notify.Event{Kind: notify.ConfigRefused, File: "config/policy.cedar", Faults: 1, Path: "/admin/health"},
 	)
 }

@@ -95,7 +95,7 @@ type fileNotify struct {
 	URL    *string  `json:"url,omitempty" jsonschema_description:"For slack and webhook: the address; a reference ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}, or https."`
 	Secret *string  `json:"secret,omitempty" jsonschema_description:"For webhook: the signing secret, whsec_ and base64, or a reference to it."`
 	Topic  *string  `json:"topic,omitempty" jsonschema:"pattern=^arn:aws" jsonschema_description:"For sns: the topic's ARN. Only the functions on AWS send to it."`
-	Events []string `json:"events,omitempty" jsonschema:"minItems=1,enum=changed,enum=new,enum=request,enum=decided,enum=server_down,enum=config_refused" jsonschema_description:"The events for this target; the default is all."`
+	Events []string `json:"events,omitempty" jsonschema:"minItems=1,enum=changed,enum=new,enum=request,enum=decided,enum=server_down,enum=config_refused,enum=connection_ended" jsonschema_description:"The events for this target; the default is all."`
 }
 
 // fileGateway is the member gateway.

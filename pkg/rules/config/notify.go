@@ -22,7 +22,7 @@ type Notify struct {
 
 // NotifyEvents returns the events that people can get notices of.
 func NotifyEvents() []string {
-	return []string{"changed", "new", "request", "decided", "server_down", "config_refused"}
+	return []string{"changed", "new", "request", "decided", "server_down", "config_refused", "connection_ended"}
 }
 
 // Variables returns the variables of the gateway's environment that the target refers to, each

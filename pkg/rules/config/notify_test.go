@@ -64,7 +64,7 @@ func TestNotifyFaults(t *testing.T) {
 			"notify[2].topic: is not the ARN of an SNS topic: arn:aws:sns:REGION:ACCOUNT:NAME", "notify[3].topic: is not the ARN of an SNS topic: arn:aws:sns:REGION:ACCOUNT:NAME",
 		}},
 		{"events", []string{`{"type": "slack", "url": "${env:U}", "events": ["asked", "new", "new"]}`, `{"type": "slack", "url": "${env:V}", "events": []}`}, []string{
-			`notify[0].events[0]: "asked" is not one of changed, new, request, decided, server_down, config_refused`, `notify[0].events[2]: "new" is listed twice; remove one`,
+			`notify[0].events[0]: "asked" is not one of changed, new, request, decided, server_down, config_refused, connection_ended`, `notify[0].events[2]: "new" is listed twice; remove one`,
 			"notify[1].events: is empty, so this target gets no events; leave it out for all events, or remove the target",
 		}},
 		{"one address twice", []string{`{"type": "slack", "url": "${env:U}", "events": ["new"]}`, `{"type": "slack", "url": "${env:U}", "events": ["changed"]}`}, []string{
