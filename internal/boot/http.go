@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Public returns the handler of /mcp, of the well-known metadata and of /healthz.
+// Public returns the handler of /mcp, of the well-known metadata, of /healthz, and of the document
+// about the gateway as an OAuth client.
 func (p *Program) Public() (*http.ServeMux, error) { return p.publicAt(p.Settings.BaseURL) }
 
 // publicAt returns the handler of Public for a given public address.
@@ -29,6 +31,9 @@ func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 	mux.Handle("GET /mcp", p.explainToBrowser(mcp, base))
 	mux.Handle("GET /mcp/", p.explainToBrowser(mcp, base))
 	mux.HandleFunc("GET /healthz", p.healthz)
+	if doc := p.clientDocument(base); doc != nil {
+		mux.Handle("GET "+decide.ClientDocument, doc)
+	}
 	return mux, nil
 }
 

@@ -1,0 +1,40 @@
+package boot
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
+)
+
+// clientDocument returns the handler of the client ID metadata document, or nil if the gateway has
+// none: it cannot sign in, or base is no address that issuers could read. The document has no
+// secret, and is the same for everybody.
+func (p *Program) clientDocument(base string) http.Handler {
+	id := decide.ClientID(base)
+	if p.SignIns == nil || id == "" {
+		return nil
+	}
+	doc := oauth.Document([]string{
+		p.Settings.AdminURL + decide.Callback,
+		// of the command; an issuer accepts any port
+		"http://127.0.0.1/callback", "http://localhost/callback",
+	}, "none")
+	maps.Copy(doc, map[string]any{
+		"client_id": id, "client_uri": base,
+		"application_type": "native", // web clients may have no callback on the person's machine
+	})
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return nil // texts cannot fail
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", "max-age=300")
+		h.Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(body) // the caller has gone if this fails
+	})
+}
