@@ -97,10 +97,23 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	}
 	fmt.Fprintf(env.stdout, "%s: %s, %d of them approved, %s, %s\n", path,
 		text.Count(contents.Records, "record"), contents.Approved, text.Count(contents.Tokens, "live token"), text.Count(int(contents.Bytes), "byte"))
+	c.sayKey(env)
 	if c.Keep == 0 {
 		return nil
 	}
 	return thin(filepath.Dir(path), c.Keep, env)
+}
+
+// sayKey says that the copy lacks the key of the sign-ins, if the folder has one. Without the key
+// the copy shows no token to its reader.
+func (c backupCmd) sayKey(env *environment) {
+	key := filepath.Join(c.folder(), folder.VaultFile)
+	if _, err := os.Stat(key); c.URL != "" || err != nil {
+		return
+	}
+	fmt.Fprintf(env.stderr, "The copy has the gateway's sign-ins at servers, and not the key that "+
+		"opens them. Keep a copy of %s in another place: without it each server needs a new sign-in.\n",
+		inLine(key))
 }
 
 func existsError(path string) error {

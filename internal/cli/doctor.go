@@ -58,7 +58,7 @@ type askedServer struct {
 	Reason   string         `json:"reason,omitempty"`
 	Tools    int            `json:"tools"`
 	Duration string         `json:"took"`
-	// the gateway that runs the server and reported its state; "": the doctor asked the server
+	// the gateway that reported the state of its program or sign-in; "": the doctor asked the server
 	Gateway string `json:"gateway,omitempty"`
 }
 
@@ -161,7 +161,7 @@ func (x *examination) show(w io.Writer, n map[doctor.Severity]int, fixable int) 
 		line := fmt.Sprintf("%s asked, %d answered correctly", text.Count(len(x.Asked), "server"),
 			well)
 		if there > 0 {
-			line += fmt.Sprintf("; the running gateway answered for %s", text.Count(there, "program"))
+			line += fmt.Sprintf("; the gateway reported %s", text.Count(there, "server"))
 		}
 		fmt.Fprintln(w, line)
 	}

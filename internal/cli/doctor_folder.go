@@ -165,13 +165,20 @@ func (x *examination) rights(dir string) {
 	if runtime.GOOS == "windows" { // it has no such bits
 		return
 	}
-	for _, name := range []string{folder.KeyFile, folder.SealFile, folder.TokenFile, folder.ApprovalsFile, folder.InfoFile, folder.AuditFolder} {
+	for _, name := range []string{
+		folder.KeyFile, folder.SealFile, folder.TokenFile, folder.VaultFile, folder.ApprovalsFile,
+		folder.InfoFile, folder.AuditFolder,
+	} {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm()&0o077 == 0 {
 			continue
 		}
 		cause := fmt.Sprintf("Other users of this machine may read or write it (mode %04o).", info.Mode().Perm())
+		if name == folder.VaultFile {
+			x.find("vault_key_exposed", path, cause, "rm "+connect.Shell(path))
+			continue
+		}
 		if name == folder.KeyFile || name == folder.SealFile || name == folder.TokenFile {
 			if name == folder.TokenFile {
 				cause += " Every agent token ends with it."

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +27,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
@@ -170,10 +173,37 @@ func (x *examination) servers(ctx context.Context, g *gateway) {
 		x.unseen(g, err)
 		return
 	}
+	x.vaultKey(servers)
 	for _, srv := range servers {
-		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
-			x.Findings = append(x.Findings, loadFinding(srv))
+		if srv.Enabled && hasProblem(srv.Outcome) {
+			x.Findings = append(x.Findings, x.loadFinding(srv))
 		}
+	}
+}
+
+// hasProblem reports whether a server did not load, or refused a call that needs a sign-in.
+func hasProblem(o decide.Outcome) bool {
+	return o.Status != "unknown" && (o.Status != string(outcome.Available) || o.Reason != "")
+}
+
+// vaultKey adds a finding if the key of the stored sign-ins is lost.
+func (x *examination) vaultKey(servers []decide.Server) {
+	if x.cmd.URL != "" {
+		return
+	}
+	path := filepath.Join(x.cmd.folder(), folder.VaultFile)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var names []string
+	for _, s := range servers {
+		if s.Outcome.Connected {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) > 0 {
+		x.find("vault_key_missing", path,
+			"It is gone, and without it the gateway cannot open its sign-ins: "+text.List(names, 10)+".", "")
 	}
 }
 
@@ -243,10 +273,10 @@ func (x *examination) probe(ctx context.Context) error {
 	if err != nil {
 		return nil // another finding says so
 	}
-	programs := x.programs(ctx)
+	known := x.ownAnswers(ctx)
 	var targets []upstream.Target
 	for _, s := range x.cfg.Servers {
-		if s.Enabled && (s.Command == nil || !programs) {
+		if s.Enabled && !known[s.Name] {
 			targets = append(targets, catalog.Target(s, outcome.Outcome{}))
 		}
 	}
@@ -278,43 +308,60 @@ func (x *examination) probe(ctx context.Context) error {
 	return nil
 }
 
-// programs asks the folder's running gateway about the servers that are programs, since it runs
-// them. It reports whether a gateway runs. With --allow-commands this process starts them, and asks
-// no gateway.
-func (x *examination) programs(ctx context.Context) bool {
-	if _, runs, err := folder.Running(x.cmd.folder()); !runs || err != nil || x.cmd.AllowCommands {
-		return false
-	}
+// ownAnswers asks the folder's gateway about the servers that only the gateway reaches: programs
+// that it runs, and servers at which it is signed in. It returns the names of these servers. With
+// --allow-commands this process starts the programs.
+func (x *examination) ownAnswers(ctx context.Context) map[string]bool {
+	_, runs, err := folder.Running(x.cmd.folder())
+	runs = runs && err == nil
 	g, err := x.cmd.view(ctx, x.env, "doctor")
 	if err != nil {
-		return false // the gateway has ended meanwhile
+		return nil // the gateway has ended meanwhile, or another finding says why
 	}
 	defer g.close()
 	servers, err := g.Servers(ctx)
-	known := func(f doctor.Finding) bool { return f.Code == "credential" || f.Code == "gateway_unreached" }
-	if err != nil && !slices.ContainsFunc(x.Findings, known) {
+	reported := func(f doctor.Finding) bool {
+		return f.Code == "credential" || f.Code == "gateway_unreached"
+	}
+	if err != nil && runs && !slices.ContainsFunc(x.Findings, reported) {
 		x.unseen(g, err)
 	}
-	for _, s := range servers {
-		at := slices.IndexFunc(x.cfg.Servers, func(c config.Server) bool { return c.Name == s.Name })
-		if at < 0 || x.cfg.Servers[at].Command == nil || !s.Enabled {
-			continue
-		}
-		o, n := s.Outcome, s.Tools
-		x.Asked = append(x.Asked, askedServer{
-			Server: s.Name, Status: outcome.Status(o.Status), Reason: o.Reason, Gateway: g.Base,
-			Tools:    n.Callable + n.DisabledByConfig + n.DisabledByUser + n.PendingApproval + n.ServerDisabled + n.DisabledUnknown,
-			Duration: (time.Duration(o.DurationMS) * time.Millisecond).String(),
-		})
-		if o.Status != string(outcome.Available) && o.Status != "unknown" {
-			x.Findings = append(x.Findings, loadFinding(s))
+	known := map[string]bool{}
+	if runs && !x.cmd.AllowCommands {
+		for _, c := range x.cfg.Servers {
+			known[c.Name] = c.Command != nil
 		}
 	}
-	return true
+	for _, s := range servers {
+		known[s.Name] = known[s.Name] || s.Outcome.Connected
+		if !known[s.Name] || !s.Enabled {
+			continue
+		}
+		o := s.Outcome
+		x.Asked = append(x.Asked, askedServer{
+			Server: s.Name, Status: outcome.Status(o.Status), Reason: o.Reason,
+			Gateway:  cmp.Or(g.Base, "the folder"),
+			Tools:    s.Tools.Callable + s.Tools.Locked(),
+			Duration: (time.Duration(o.DurationMS) * time.Millisecond).String(),
+		})
+		if hasProblem(o) {
+			x.Findings = append(x.Findings, x.loadFinding(s))
+		}
+	}
+	x.vaultKey(servers)
+	return known
 }
 
 // loadFinding returns the finding of a server that the gateway could not load.
-func loadFinding(s decide.Server) doctor.Finding {
+func (x *examination) loadFinding(s decide.Server) doctor.Finding {
 	o := s.Outcome
-	return doctor.LoadFinding("server "+text.Quote(s.Name, 80), s.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, o.Challenge)
+	f := doctor.LoadFinding("server "+text.Quote(s.Name, 80), s.Name, outcome.Status(o.Status),
+		o.Reason, o.HTTPStatus, o.Message, o.Error, o.Challenge)
+	if (outcome.Outcome{Reason: o.Reason}).NeedsSignIn() {
+		login := "servers login " + connect.Shell(s.Name)
+		if f.Run = x.commandLine(login); x.cmd.URL != "" {
+			f.Run = "portcullis " + login + " --url " + connect.Shell(x.cmd.URL)
+		}
+	}
+	return f
 }

@@ -148,7 +148,7 @@ func TestDoctorProbe(t *testing.T) {
 		"well":      {upstreamtest.New(t, upstreamtest.Options{Tools: one}).URL, ""},
 		"empty":     {upstreamtest.New(t, upstreamtest.Options{}).URL, "server_no_tools"},
 		"refused":   {gone.URL, "server_refused"},
-		"locked":    {failing(upstreamtest.Status(401, "", "WWW-Authenticate", `Bearer realm="x"`)), "server_auth_required"},
+		"locked":    {failing(upstreamtest.Status(401, "", "WWW-Authenticate", `Bearer realm="x"`)), "server_sign_in_required"},
 		"forbidden": {failing(upstreamtest.Status(403, "no")), "server_forbidden"},
 		"path":      {failing(upstreamtest.Status(404, "not here")), "server_not_found"},
 		"page":      {failing(upstreamtest.HTML()), "server_not_mcp"},
@@ -363,7 +363,7 @@ func TestSignInRequired(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"notion": {"url": %q}}}`, s.URL))
 	p := start(t, dir)
-	const want = "MCP server 'notion' requires an OAuth sign-in, which this version cannot do. Use a token in `headers`. Issuer: https://login.example. Scopes: read."
+	const want = "MCP server 'notion' requires an OAuth sign-in. Press \"Sign in\" on its page, or run portcullis servers login notion. Issuer: https://login.example. Scopes: read."
 	doctorSays := func(args ...string) {
 		t.Helper()
 		x, codes := examine(t, args...)

@@ -16,7 +16,8 @@ import (
 // secret or belong to one machine.
 func ignored() []string {
 	return []string{
-		folder.KeyFile, folder.SealFile, folder.TokenFile, folder.ApprovalsFile, folder.ApprovalsFile + ".*", folder.AuditFolder + "/",
+		folder.KeyFile, folder.SealFile, folder.TokenFile, folder.VaultFile,
+		folder.ApprovalsFile, folder.ApprovalsFile + ".*", folder.AuditFolder + "/",
 		folder.BackupFolder + "/", folder.InfoFile, "catalog/", ".lock", ".tmp-*", "*.bak-*",
 	}
 }

@@ -26,15 +26,7 @@ func TestServersSession(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, all.config(each(""), ""))
 	s := newTerminal(t, map[string]string{dir: "gate", all["files"].URL: "SERVER", osUser(): "ada"})
-	browser := func(_ context.Context, address string) error {
-		go func() {
-			resp, err := http.Get(address) // it follows the redirect to the command
-			if err != nil || resp.StatusCode != http.StatusOK {
-				t.Errorf("browser: %v, %v", resp, err)
-			}
-		}()
-		return nil
-	}
+	browser := browseTo(t)
 	s.must(1, "sync", "--dir", dir)
 	s.must(0, "servers", "--dir", dir)
 	s.must(0, "servers", "files", "--dir", dir)
@@ -78,5 +70,18 @@ func TestServersSession(t *testing.T) {
 	}))
 	if info, err := os.Stat(filepath.Join(dir, folder.VaultFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%s: %v, %v", folder.VaultFile, info, err)
+	}
+}
+
+// browseTo returns a browser of a person who agrees to everything.
+func browseTo(t *testing.T) func(context.Context, string) error {
+	return func(_ context.Context, address string) error {
+		go func() {
+			resp, err := http.Get(address) // it follows the redirect to the command
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("browser: %v, %v", resp, err)
+			}
+		}()
+		return nil
 	}
 }

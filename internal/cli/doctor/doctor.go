@@ -74,6 +74,10 @@ func kinds() map[string]kind {
 		"file_mode":      {Fault, "Remove the rights of other users."},
 		"key_exposed": {Fault, "Other users may have read it: remove it, and start the " +
 			"gateway again, which makes a new one."},
+		"vault_key_exposed": {Fault, "Other users may have read it, and with it every token of the " +
+			"gateway's sign-ins: remove it, and sign in again at each server."},
+		"vault_key_missing": {Fault, "Put the file back from a copy, and start the gateway again. " +
+			"Otherwise sign in again at each server; the first sign-in makes a new key."},
 		"folder_unwritable": {Fault, "Make the folder writable for the user who runs the " +
 			"gateway."},
 		"disk_full": {Warning, "Free space on the disk: the gateway refuses or loses " +
@@ -146,10 +150,21 @@ func remedies() map[string]string {
 		outcome.ReasonHTTP4xx:        "Look in the server's log why it refused.",
 		outcome.ReasonEgressProxy: "Let the gateway reach the server without that proxy: " +
 			"it requires a login, which the gateway does not have.",
-		outcome.ReasonAuthRequired:      `Give the server a credential: "headers": {"Authorization": "Bearer ${env:NAME}"}. One that was there is wrong or has expired.`,
-		outcome.ReasonSignInRequired:    `Give the server a token that its owner issues: "headers": {"Authorization": "Bearer ${env:NAME}"}.`,
-		outcome.ReasonForbidden:         "Have the server's owner allow this credential; another one may be needed.",
-		outcome.ReasonInsufficientScope: "Use a credential with the scope that the server names.",
+		outcome.ReasonAuthRequired: `Give the server a credential: "headers": {"Authorization": "Bearer ${env:NAME}"}. One that was there is wrong or has expired.`,
+		outcome.ReasonSignInRequired: "Sign the gateway in: portcullis servers login NAME. " +
+			`Or give the server a token that its owner issues: "headers": {"Authorization": "Bearer ${env:NAME}"}.`,
+		outcome.ReasonCredentialExpired: "Sign the gateway in again: portcullis servers login NAME.",
+		outcome.ReasonClientRefused: "If the config has a client_id, correct it and its secret. " +
+			"Then sign the gateway in again: portcullis servers login NAME.",
+		outcome.ReasonIssuerChanged: "Ask the server's owner whether the new issuer is right. " +
+			"If it is, sign in again and confirm it: portcullis servers login NAME.",
+		outcome.ReasonResourceMismatch: "Have the server's owner correct its metadata: " +
+			"until then the gateway signs in nowhere for it.",
+		outcome.ReasonScopeNotAllowed: "Add the scopes to auth.scopes of the server and sign in again, " +
+			"or leave it: then the calls that need them fail.",
+		outcome.ReasonForbidden: "Have the server's owner allow this credential; another one may be needed.",
+		outcome.ReasonInsufficientScope: "Use a credential with the scope that the server names; " +
+			"for a sign-in, run portcullis servers login NAME again.",
 		outcome.ReasonAuthzUnavailable: "Wait: the service that checks credentials in front of " +
 			"the server is down.",
 		outcome.ReasonNotMCP: "Correct the server's url: a web page or another API answers there.",

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/issuertest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// An echo is an MCP server that repeats every Authorization header that it ever got.
+type echo struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+// front answers calls of tools: the name of the tool says how.
+func (e *echo) front(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		e.mu.Lock()
+		if got := r.Header.Get("Authorization"); !slices.Contains(e.seen, got) {
+			e.seen = append(e.seen, got)
+		}
+		seen := strings.Join(e.seen, ", ")
+		e.mu.Unlock()
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Name string }
+		}
+		if json.Unmarshal(body, &m) != nil || m.Method != "tools/call" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		inside, _ := json.Marshal(map[string]string{"authorization": seen})
+		text, _ := json.Marshal(seen + " " + string(inside))
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		switch m.Params.Name {
+		case "in_error":
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%s,"data":{"a":%s}}}`, m.ID, text, text)
+		case "in_refusal":
+			h.Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write", error_description="`+seen+`"`)
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, seen)
+		case "in_failure":
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, seen)
+		case "in_nonsense":
+			_, _ = io.WriteString(w, "{"+seen)
+		default:
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%s}],"structuredContent":{"seen":%s},"isError":%t}}`,
+				m.ID, text, text, m.Params.Name == "in_tool_error")
+		}
+	})
+}
+
+// A server repeats the tokens that it gets in results, errors and refusals, also the one from
+// before a refresh. No answer, log, audit line or file contains them.
+func TestTokensStaySecret(t *testing.T) {
+	for name, o := range map[string]upstreamtest.Options{
+		"stateless": {Protocols: upstreamtest.Modern},
+		"handshake": {Protocols: upstreamtest.Legacy, Sessions: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, issuer := new(echo), issuertest.New(t, issuertest.Habits{})
+			o.Front = func(next http.Handler) http.Handler { return issuer.Front("read")(e.front(next)) }
+			ways := []string{"in_text", "in_tool_error", "in_error", "in_refusal", "in_failure", "in_nonsense"}
+			var tools []json.RawMessage
+			for _, way := range ways {
+				tools = append(tools, upstreamtest.Tool(way, "Repeat.", `{"readOnlyHint":true}`))
+			}
+			all := servers(upstreamtest.Fleet(t, map[string][]json.RawMessage{"files": tools}, o))
+			dir := t.TempDir()
+			programtest.WriteConfig(t, dir, all.config(each(""), ""))
+			s := newTerminal(t, map[string]string{dir: "gate", osUser(): "ada"})
+			s.browse = browseTo(t)
+			s.must(1, "sync", "--dir", dir)
+			s.must(0, "servers", "login", "files", "--dir", dir)
+
+			p := start(t, dir)
+			var answers strings.Builder
+			for range 3 { // each round has another token
+				for _, way := range ways {
+					got := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"files:`+way+`","args":{}}}}`)
+					fmt.Fprintf(&answers, "%s: %s %v\n", way, got.Body, got.Header)
+				}
+				issuer.EndAccess()
+			}
+			log := p.log.String()
+			require.OK(t, p.stop())
+			if len(e.seen) < 3 {
+				t.Errorf("the server saw %d tokens", len(e.seen))
+			}
+			if n := strings.Count(answers.String(), "[secret]"); n < 3*3 {
+				t.Errorf("only %d marks:\n%s", n, answers.String())
+			}
+			s.must(0, "servers", "files", "--dir", dir)
+			s.must(1, "doctor", "--dir", dir)
+			if text := s.text.String(); !strings.Contains(text, "server_insufficient_scope") || !strings.Contains(text, "allows: write.") {
+				t.Errorf("the refused call is not reported:\n%s", text)
+			}
+			s.must(0, "audit", "--dir", dir)
+			outputs := map[string]string{"an answer": answers.String(), "the log": log, "the terminal": s.text.String()}
+			require.OK(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				data, err := os.ReadFile(path)
+				outputs[path] = string(data)
+				return err
+			}))
+			for name, text := range outputs {
+				if at := strings.Index(text, "secret-"); at >= 0 {
+					t.Errorf("%s contains a token: %q", name, text[max(0, at-200):min(len(text), at+100)])
+				}
+			}
+		})
+	}
+}
