@@ -56,6 +56,9 @@ type Settings struct {
 	// PORTCULLIS_AUDIT_STORE: where the lines of calls are kept, as text for people; "": only in
 	// the log
 	AuditStore string
+	// PORTCULLIS_VAULT_KEY: ARN of the KMS key, or of its alias, that seals the gateway's sign-ins
+	// at servers; "": the functions cannot sign in
+	VaultKey string
 	// PORTCULLIS_STACK: the stack of these metrics; "portcullis" by default
 	Stack string
 	// OTEL_EXPORTER_OTLP_ENDPOINT and related settings: receiver of spans; none by default
@@ -80,6 +83,7 @@ func Load(getenv func(string) string) (Settings, error) {
 		SyncFunction: getenv("PORTCULLIS_SYNC_FUNCTION"),
 		UsageLogs:    getenv("PORTCULLIS_USAGE_LOGS"),
 		AuditStore:   getenv("PORTCULLIS_AUDIT_STORE"),
+		VaultKey:     getenv("PORTCULLIS_VAULT_KEY"),
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
 		Concurrency:  r.number("PORTCULLIS_SYNC_CONCURRENCY", 1, maxConcurrency, "want a number from %d to %d"),
 		KeepAudit: 24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0,

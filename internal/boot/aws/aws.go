@@ -17,18 +17,21 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/kms"
 	secretaws "github.com/portcullis-mcp/portcullis/pkg/aws/secrets"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 // Clients holds the AWS clients of a function.
 type Clients struct {
 	Stores  boot.Stores
 	Secrets secret.Source
+	Vault   connection.Keys // nil: the settings name no key
 	Config  aws.Config
 }
 
@@ -58,10 +61,13 @@ func NewClients(s boot.Settings, log *slog.Logger, open OpenBucket) (Clients, er
 	a := Clients{Stores: boot.NewStores(open(stores, s.Bucket), table), Secrets: secretaws.New(c), Config: c}
 	a.Stores.Events = dynamo.NewEvents(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
 	a.Stores.Sessions = session.NewStore(table)
+	if s.VaultKey != "" {
+		a.Vault = kms.New(stores, s.VaultKey)
+	}
 	return a, nil
 }
 
-// answerTime is how long one attempt of an S3 or DynamoDB call waits for the first byte of the
+// answerTime is how long one attempt of an S3, DynamoDB or KMS call waits for the first byte of the
 // answer. The SDK then retries, so one lost answer does not delay a caller without a deadline.
 const answerTime = 3 * time.Second
 

@@ -64,7 +64,7 @@ func start(ctx context.Context, name string, open OpenBucket, getenv func(string
 	if err != nil {
 		return nil, err
 	}
-	o := boot.Options{Function: s.Fanout.Function(name), Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
+	o := boot.Options{Function: s.Fanout.Function(name), Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log), Vault: clients.Vault, Table: s.Table}
 	var remote SyncFunction
 	o.Sends = name == "sync" && s.Fanout.Sends() || s.SyncFunction == InProcess
 	if !o.Sends && s.SyncFunction != "" {
