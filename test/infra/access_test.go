@@ -32,8 +32,9 @@ func places() []place {
 	var all []place
 	for _, keys := range []string{
 		"SRV#github", "BASE#0a1b", "AUDIT#github", "AUDIT#@gateway", "STOP", "TOKENS", "LOGIN#SESSIONS", "SESSION#0a1b",
-		"OUTBOX#OPEN", "OUTBOX#SEEN", "ASK#", "ASK#kim", "GRANT#kim", "USED#R-1", "OTHER#",
+		"OUTBOX#OPEN", "OUTBOX#SEEN", "ASK#", "ASK#kim", "GRANT#kim", "USED#R-1", "CRED#gateway", "CRED#clients", "CRED#other", "OTHER#",
 		"SRV#github STOP GRANT#kim", "SRV#github AUDIT#github", "ASK#kim ASK#", "OUTBOX#SEEN OUTBOX#OPEN",
+		"SRV#github STOP GRANT#kim CRED#gateway", "CRED#gateway CRED#clients", "CRED#gateway STOP",
 		"SRV#github TOKENS", "ASK#kim GRANT#kim", "STOP SESSION#0a1b",
 	} {
 		all = append(all, place{keys, items("", strings.Fields(keys)...)})
@@ -112,6 +113,9 @@ func TestRightsThatMatter(t *testing.T) {
 			"ASK#kim":        {read: both, write: both},
 			"GRANT#kim":      {read: both, write: admin},
 			"USED#R-1":       {read: both, write: mcp},
+			"CRED#gateway":   {read: []string{"mcp", "sync", "work", "admin"}, write: []string{"mcp", "sync", "work", "admin"}, remove: admin},
+			"CRED#clients":   {read: admin, write: admin, remove: admin},
+			"CRED#other":     {},
 			"OTHER#":         {}, "a key that is not named": {}, "another index": {}, "a stream": {}, "another table": {},
 			"TOKENS, last_used alone": {read: both, write: both}, "TOKENS, last_used and token": {read: both, write: admin},
 		}[p.name]
@@ -127,7 +131,8 @@ func TestRightsThatMatter(t *testing.T) {
 				}
 			}
 			for _, action := range allowed {
-				if !strings.HasSuffix(action, "Item") && action != "Query" || function == "mcp" && action == "Query" {
+				lists := action == "Query" && (function == "mcp" || function != "admin" && strings.HasPrefix(p.name, "CRED#"))
+				if !strings.HasSuffix(action, "Item") && action != "Query" || lists {
 					t.Errorf("%s, %s: may %s", function, p.name, action)
 				}
 			}

@@ -90,3 +90,26 @@ func TestPipelineMakesSecrets(t *testing.T) {
 		t.Error("CloudFormation cannot generate a random key")
 	}
 }
+
+// TestPipelineMakesKeys checks that CloudFormation can create the key of the vault and its alias,
+// and that it can change or delete only keys of its stack.
+func TestPipelineMakesKeys(t *testing.T) {
+	const account = "arn:${AWS::Partition}:kms:${AWS::Region}:${AWS::AccountId}:"
+	role := roletest.LoadPipeline(t)["cloudformation"].With(map[string]string{"StackName": "portcullis"})
+	key := func(action, stack string) roletest.Request {
+		return roletest.Request{Action: "kms:" + action, Resource: account + "key/0a1b", Stack: stack}
+	}
+	for _, action := range []string{"PutKeyPolicy", "EnableKeyRotation", "GetKeyRotationStatus", "ScheduleKeyDeletion", "CreateAlias"} {
+		if !role.Allows(key(action, "portcullis")) || role.Allows(key(action, "other")) || role.Allows(key(action, "")) {
+			t.Errorf("%s is not allowed for exactly the keys of the stack", action)
+		}
+	}
+	if !role.Allows(on("kms:CreateKey", "*")) || !role.Allows(key("TagResource", "")) || role.Allows(key("TagResource", "other")) {
+		t.Error("CloudFormation cannot create a key, or can tag the key of another stack")
+	}
+	for alias, want := range map[string]bool{"portcullis-sign-in": true, "other-sign-in": false} {
+		if got := role.Allows(on("kms:DeleteAlias", account+"alias/"+alias)); got != want {
+			t.Errorf("DeleteAlias of %s: allowed %v", alias, got)
+		}
+	}
+}

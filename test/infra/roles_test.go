@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/roletest"
@@ -44,6 +45,35 @@ func TestRolesOfKeyAndNetwork(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRolesOfTheVault checks who may use the key of the vault, and for what. A role that asks servers
+// opens connections of this table. Only the admin function also opens registrations.
+func TestRolesOfTheVault(t *testing.T) {
+	roles := roletest.Load(t)
+	for _, function := range functions {
+		asks := slices.Contains([]string{"mcp", "sync", "work", "admin"}, function)
+		for _, test := range []try{
+			{"opens a connection", vault("kms:Decrypt", roletest.Place("CRED#gateway")), asks},
+			{"seals a connection", vault("kms:Encrypt", roletest.Place("CRED#gateway")), asks},
+			{"opens a registration", vault("kms:Decrypt", roletest.Place("CRED#clients")), function == "admin"},
+			{"seals a sign-in that waits", vault("kms:Encrypt", roletest.Place("CRED#flow")), function == "admin"},
+			{"opens an item of another table", vault("kms:Decrypt", "portcullis vault 1/other/CRED#gateway/0a1b"), false},
+			{"decrypts anything", vault("kms:Decrypt", ""), false},
+			{"lends the key", vault("kms:CreateGrant", roletest.Place("CRED#gateway")), false},
+			{"deletes the key", vault("kms:ScheduleKeyDeletion", ""), false},
+			{"changes its policy", vault("kms:PutKeyPolicy", ""), false},
+		} {
+			if got := roles[function].Allows(test.request); got != test.allowed {
+				t.Errorf("%s %s: allowed %v, want %v", function, test.name, got, test.allowed)
+			}
+		}
+	}
+}
+
+// vault returns a request for the key of the vault.
+func vault(action, place string) roletest.Request {
+	return roletest.Request{Action: action, Resource: roletest.VaultKey, Place: place}
 }
 
 // A try is a request of a function, and whether the function's role must allow it.
@@ -131,6 +161,7 @@ func triesOfAdmin() []try {
 		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
 		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), false},
 		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), false},
+		{"reads a secret of the gateway's clients at servers", on("ssm:GetParameter", roletest.Parameter("oauth/github")), true},
 		{"reads the secret of its client", on("ssm:GetParameter", roletest.ClientSecret), true},
 		{"publishes", on("sns:Publish", roletest.Topics), false},
 		{"starts the sync function", on("lambda:InvokeFunction", roletest.Syncer), true},

@@ -88,6 +88,13 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 			fmt.Fprintf(&b, "  %s\n", s)
 		}
 	}
+	for _, name := range x.of("AWS::KMS::Key") {
+		p := x.Resources[name].Properties
+		fmt.Fprintf(&b, "\n%skey %s, rotates: %s, deleted after %s days\n", x.Resources[name].only(), name, text(p["EnableKeyRotation"]), text(p["PendingWindowInDays"]))
+		for _, s := range read(p["KeyPolicy"]) {
+			fmt.Fprintf(&b, "  %s\n", s)
+		}
+	}
 	b.WriteString("\n")
 	for _, name := range x.of("AWS::ApiGatewayV2::Route") {
 		p := x.Resources[name].Properties
@@ -215,10 +222,10 @@ func TestTemplatesAreClean(t *testing.T) {
 }
 
 // A statement is one statement of a role, as texts.
-type statement struct{ sid, effect, actions, resources, condition string }
+type statement struct{ sid, effect, principal, actions, resources, condition string }
 
 func (s statement) String() string {
-	out := fmt.Sprintf("%s: %s %s on %s", s.sid, strings.ToLower(s.effect), s.actions, s.resources)
+	out := fmt.Sprintf("%s: %s %s%s on %s", s.sid, strings.ToLower(s.effect), s.principal, s.actions, s.resources)
 	if s.condition != "" {
 		out += " if " + s.condition
 	}
@@ -229,18 +236,27 @@ func statements(role resource) []statement {
 	var all []statement
 	policies, _ := role.Properties["Policies"].([]any)
 	for _, p := range policies {
-		document := p.(map[string]any)["PolicyDocument"].(map[string]any)
-		for _, raw := range document["Statement"].([]any) {
-			m := raw.(map[string]any)
-			prefix := ""
-			if choice, ok := m["Fn::If"].([]any); ok { // the other branch is AWS::NoValue
-				prefix, m = "only if "+choice[0].(string)+", ", choice[1].(map[string]any)
-			}
-			all = append(all, statement{
-				sid: prefix + m["Sid"].(string), effect: m["Effect"].(string), actions: text(m["Action"]), resources: text(m["Resource"]),
-				condition: text(m["Condition"]),
-			})
+		all = append(all, read(p.(map[string]any)["PolicyDocument"])...)
+	}
+	return all
+}
+
+// read returns the statements of a policy.
+func read(document any) []statement {
+	var all []statement
+	for _, raw := range document.(map[string]any)["Statement"].([]any) {
+		m := raw.(map[string]any)
+		prefix, who := "", ""
+		if choice, ok := m["Fn::If"].([]any); ok { // the other branch is AWS::NoValue
+			prefix, m = "only if "+choice[0].(string)+", ", choice[1].(map[string]any)
 		}
+		if p, ok := m["Principal"].(map[string]any); ok {
+			who = text(p["AWS"]) + " "
+		}
+		all = append(all, statement{
+			sid: prefix + m["Sid"].(string), effect: m["Effect"].(string), principal: who,
+			actions: text(m["Action"]), resources: text(m["Resource"]), condition: text(m["Condition"]),
+		})
 	}
 	return all
 }

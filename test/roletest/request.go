@@ -9,7 +9,7 @@ import (
 )
 
 // Of returns the actions that r, with the given body, requests from DynamoDB, S3, SSM, Secrets
-// Manager, SQS or Lambda. For other services it returns nothing. Addresses of S3 must contain the
+// Manager, SQS, KMS or Lambda. For other services it returns nothing. Addresses of S3 must contain the
 // bucket in the path. The prefix of secrets is portcullis. Of assumes that a secret without this
 // prefix belongs to the stack, and that the invoked function is the sync function.
 func Of(r *http.Request, body []byte) ([]Request, error) {
@@ -19,6 +19,9 @@ func Of(r *http.Request, body []byte) ([]Request, error) {
 		}
 		if name == "AmazonSQS" {
 			return ofQueue(operation, body)
+		}
+		if name == "TrentService" {
+			return ofKey(operation, body)
 		}
 		return ofSecrets(name, operation, body)
 	}
@@ -69,6 +72,20 @@ func ofSecrets(service, operation string, body []byte) ([]Request, error) {
 		return []Request{{Action: "secretsmanager:" + operation, Resource: Secret(name)}}, nil
 	}
 	return nil, nil
+}
+
+// ofKey returns the actions of a request to KMS. It assumes that the key is the key of the vault.
+func ofKey(operation string, body []byte) ([]Request, error) {
+	var in struct{ EncryptionContext struct{ Place string } }
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, fmt.Errorf("%s: %w", operation, err)
+	}
+	// The table of the request is the table of the stack, whose name the template does not know.
+	parts := strings.Split(in.EncryptionContext.Place, "/")
+	if len(parts) > 1 {
+		parts[1] = "${Data.Outputs.TableName}"
+	}
+	return []Request{{Action: "kms:" + operation, Resource: VaultKey, Place: strings.Join(parts, "/")}}, nil
 }
 
 type attribute struct{ S string }

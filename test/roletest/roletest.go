@@ -31,9 +31,16 @@ const (
 	Syncer = "${SyncFunction.Arn}:live"
 	Topics = "NotifyTopics" // the parameter with the ARNs of the topics
 
+	VaultKey = "VaultKey" // of KMS
+
 	WorkQueue     = "FanOut.Outputs.WorkArn"
 	AssembleQueue = "FanOut.Outputs.AssembleArn"
 )
+
+// Place returns the encryption context of a document of the vault.
+func Place(part string) string {
+	return "portcullis vault 1/${Data.Outputs.TableName}/" + part + "/0a1b"
+}
 
 // Index returns the named index of the table.
 func Index(name string) string { return "${" + Table + "}/index/" + name }
@@ -60,9 +67,10 @@ const ClientSecret = partition + "ssm" + account + "parameter${Name}"
 // A Request contains the parts of one AWS call that IAM checks.
 type Request struct {
 	Action      string   // such as dynamodb:GetItem
-	Resource    string   // [Table], [Index], [Bucket], [Object], [Parameter], [Secret], [Syncer], [Topics], [WorkQueue], [AssembleQueue]
+	Resource    string   // [Table], [Index], [Bucket], [Object], [Parameter], [Secret], [Syncer], [Topics], [WorkQueue], [AssembleQueue], [VaultKey]
 	LeadingKeys []string // partition keys of the items, of DynamoDB
 	Attributes  []string // names of the attributes that the call writes or reads, of DynamoDB
+	Place       string   // encryption context place of a call of KMS; "": none
 	Via         string   // service that calls KMS for the caller; "": the caller itself
 	ByLambda    bool     // Lambda itself makes the call, before the function's code runs
 	Owner       string   // account of the resource; "": the account of the stack
@@ -82,11 +90,12 @@ type statement struct {
 	deny       bool
 	actions    []string
 	resources  []string
+	principals []string                       // of the policy of a key
 	conditions map[string]map[string][]string // operator → context key → values
 }
 
-// Load returns the roles by the name of their function: mcp, sync, admin, work, assemble. It
-// includes statements that exist only under a condition of the template. The role of the sync
+// Load returns the roles by the name of their function: mcp, sync, admin, work, assemble. A role has
+// the rights of its policies and of the policies of keys. Load includes statements that exist only under a condition of the template. The role of the sync
 // function is sync with SyncMode=single, and plan with SyncMode=fanout. Load needs the Python of
 // the SAM CLI (PORTCULLIS_SAM). Without it, Load skips the test, or fails it if CI=true.
 func Load(t testing.TB) map[string]Role {
@@ -128,6 +137,7 @@ func parse(expanded []byte) (map[string]Role, error) {
 				Policies []struct {
 					PolicyDocument struct{ Statement []json.RawMessage }
 				}
+				KeyPolicy struct{ Statement []json.RawMessage }
 			}
 		}
 	}
@@ -149,11 +159,30 @@ func parse(expanded []byte) (map[string]Role, error) {
 				role.statements = append(role.statements, s)
 			}
 		}
-		roles[strings.ToLower(strings.TrimSuffix(name, "Role"))] = role
+		roles[functionOf(name)] = role
 	}
-	roles["plan"], roles["sync"] = roles["sync"].without("Single"), roles["sync"].without("FansOut")
+	for name, r := range template.Resources {
+		for _, raw := range r.Properties.KeyPolicy.Statement {
+			s, err := parseStatement(raw)
+			if err != nil {
+				return nil, fmt.Errorf("policy of %s: %w", name, err)
+			}
+			s.resources = []string{name} // in the policy it is "*"
+			for _, principal := range s.principals {
+				if role, ok := roles[functionOf(strings.TrimSuffix(principal, ".Arn"))]; ok {
+					role.statements = append(role.statements, s)
+					roles[functionOf(strings.TrimSuffix(principal, ".Arn"))] = role
+				}
+			}
+		}
+	}
+	roles["plan"] = roles["sync"].without("Single").without("SyncSignsIn")
+	roles["sync"] = roles["sync"].without("FansOut")
 	return roles, nil
 }
+
+// functionOf returns the function that has a role.
+func functionOf(role string) string { return strings.ToLower(strings.TrimSuffix(role, "Role")) }
 
 func parseStatement(raw json.RawMessage) (statement, error) {
 	var choice struct {
@@ -172,6 +201,7 @@ func parseStatement(raw json.RawMessage) (statement, error) {
 	var s struct {
 		Effect           string
 		Action, Resource any
+		Principal        struct{ AWS any }
 		Condition        map[string]map[string]any
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
@@ -180,7 +210,7 @@ func parseStatement(raw json.RawMessage) (statement, error) {
 	if s.Effect != "Allow" && s.Effect != "Deny" {
 		return statement{}, fmt.Errorf("unknown effect %q", s.Effect)
 	}
-	out := statement{only: only, deny: s.Effect == "Deny", actions: texts(s.Action), resources: texts(s.Resource), conditions: map[string]map[string][]string{}}
+	out := statement{only: only, deny: s.Effect == "Deny", actions: texts(s.Action), resources: texts(s.Resource), principals: texts(s.Principal.AWS), conditions: map[string]map[string][]string{}}
 	for operator, keys := range s.Condition {
 		out.conditions[operator] = map[string][]string{}
 		for key, values := range keys {
@@ -272,6 +302,9 @@ func (s statement) matches(q Request) bool {
 	if q.Via != "" {
 		context["kms:ViaService"] = []string{q.Via + ".${AWS::Region}.${AWS::URLSuffix}"}
 	}
+	if q.Place != "" {
+		context["kms:EncryptionContext:place"] = []string{q.Place}
+	}
 	if q.Stack != "" {
 		context["aws:ResourceTag/aws:cloudformation:stack-name"] = []string{q.Stack}
 	}
@@ -303,6 +336,8 @@ func holds(operator string, got, want []string) bool {
 		return !holds("StringEquals", got, want)
 	case "StringEquals":
 		return len(got) == 1 && slices.Contains(want, got[0])
+	case "StringLike":
+		return len(got) == 1 && any(like, got[0])
 	case "ForAllValues:StringEquals": // true if there is no value, so the template adds Null
 		return all(func(p, s string) bool { return p == s })
 	case "ForAllValues:StringLike":
