@@ -42,6 +42,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("strangers are refused", g.refusesStrangers)
 	t.Run("fronts answer alike", g.frontsAnswerAlike)
 	t.Run("sessions are sealed", g.sealsSessions)
+	t.Run("the gateway signs in to servers", g.signsInToServers)
 	t.Run("keys of tokens are replaced", g.replacesTokenKey)
 	t.Run("requests are traced", g.tracesRequests)
 	t.Run("progress streams", g.streamsProgress)

@@ -48,6 +48,8 @@ var forms = []form{
 	{part: "USED#*", id: "USED", data: "used_at"},
 	{part: "BASE#*", id: "*", data: "baseline"},
 	{part: "SRV#*", id: "BASELINE", data: "baseline"}, // by name, of an earlier version
+	// Without a mark to keep, every write is a PutItem: the roles need no other right.
+	{part: "CRED#*", id: "*", data: "data", bytes: true, pages: 8},
 	{part: "*", id: "*", data: "data", bytes: true, mark: "mark", until: "keep", pages: 8},
 }
 

@@ -1,0 +1,175 @@
+package functions_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/issuertest"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/repo"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// TestMain removes the program that tests build.
+func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
+
+const getFile = `{"name":"files:get_file","args":{}}`
+
+// An operator signs the gateway in to a server with the command, at the admin function. The other
+// functions use the token. One function refreshes it, and the others use the new one. The roles of
+// the template suffice, and a warm function makes no request of KMS.
+func (g suite) signsInToServers(t *testing.T) {
+	w := g.fixture(t)
+	issuer := issuertest.New(t, issuertest.Habits{})
+	w.Configure(`{"mcpServers":{"files":{"url":"` + filesOf(t, issuer) + `"}}}`)
+	signIn := []string{"PORTCULLIS_VAULT_KEY", vaultKey(t, g.endpoint)}
+	w.Env[signIn[0]] = signIn[1]
+	w.Sync(t)
+	admin := lambdatest.NewFront(t, func() *lambdatest.Function { return w.Start(t, "admin") })
+	said := login(t, admin.URL, w.Admin)
+	if !strings.Contains(said, "signed in to files") {
+		t.Fatalf("servers login prints %s", said)
+	}
+	w.Sync(t)
+
+	first, second := w.Start(t, "mcp"), w.Start(t, "mcp")
+	wantFile(t, first, "after the sign-in")
+	w.proxy.Calls()
+	wantFile(t, first, "with a warm connection")
+	if calls := w.proxy.Calls(); uses(calls) != 0 {
+		t.Errorf("a call with a warm connection makes %v", calls)
+	}
+	issuer.EndAccess()
+	wantFile(t, first, "after the token ended early")
+	if calls := w.proxy.Calls(); uses(calls) != 1 {
+		t.Errorf("a call with a refresh makes %v, want 1 of KMS", calls)
+	}
+	wantFile(t, second, "after a refresh of another function")
+	if n := issuer.Count(&issuer.Refreshed); n != 1 || issuer.Count(&issuer.Reused) != 0 {
+		t.Errorf("%d refreshes, want 1; %d refresh tokens were used twice", n, issuer.Reused)
+	}
+
+	copied := w.copyVault(t)
+	stolen := w.Start(t, "mcp", "PORTCULLIS_TABLE", copied)
+	if r := stolen.Call("call_tool_read", json.RawMessage(getFile)); !r.IsError {
+		t.Errorf("a call with a copied table answers %s", r.Text)
+	}
+	there := w.Start(t, "admin", "PORTCULLIS_TABLE", copied)
+	if a := there.Send("/admin/servers/files", ""); !strings.Contains(a.Body, `"reason":"restored"`) {
+		t.Errorf("the server of a copied table: %d %s", a.Status, a.Body)
+	}
+
+	issuer.EndAll()
+	if r := first.Call("call_tool_read", json.RawMessage(getFile)); !r.IsError || !strings.Contains(first.Output(), `"Reason":"credential_expired"`) {
+		t.Errorf("a call after the issuer ended the connection: %s; the log:\n%s", r.Text, first.Output())
+	}
+	functions := append(admin.Environments(), first, second, stolen, there)
+	for _, f := range functions {
+		if strings.Contains(f.Output(), "secret-") {
+			t.Errorf("a log contains a token:\n%s", f.Output())
+		}
+	}
+	if w.proxy.Checked() == 0 {
+		t.Error("no call was checked against a role")
+	}
+}
+
+// uses returns how many calls of KMS there are.
+func uses(calls map[string]int) int {
+	return calls["TrentService Encrypt"] + calls["TrentService Decrypt"]
+}
+
+// filesOf starts a server that requires tokens of the issuer, and returns its URL.
+func filesOf(t *testing.T, i *issuertest.Issuer) string {
+	t.Helper()
+	return upstreamtest.New(t, upstreamtest.Options{
+		Front: i.Front("read"), Tools: []json.RawMessage{upstreamtest.Tool("get_file", "Read a file.", `{"readOnlyHint":true}`)},
+	}).URL
+}
+
+// vaultKey creates a key and an alias, as the template does, and returns the ARN of the alias.
+func vaultKey(t *testing.T, endpoint string) string {
+	t.Helper()
+	kms := awsjson.New(emulator.Config(endpoint), "kms")
+	var made struct{ KeyMetadata struct{ Arn, KeyId string } }
+	require.OK(t, kms.Call(t.Context(), "TrentService.CreateKey", struct{}{}, &made))
+	name := fmt.Sprintf("alias/test-%d-sign-in", time.Now().UnixNano())
+	in := map[string]string{"AliasName": name, "TargetKeyId": made.KeyMetadata.KeyId}
+	var none struct{}
+	if err := kms.Call(t.Context(), "TrentService.CreateAlias", in, &none); err != nil && !strings.Contains(err.Error(), "JSON input") {
+		t.Fatal(err)
+	}
+	return strings.Replace(made.KeyMetadata.Arn, "key/"+made.KeyMetadata.KeyId, name, 1)
+}
+
+// login runs servers login without a browser. The test is the person at the issuer.
+func login(t *testing.T, url, credential string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), programtest.Build(t), "servers", "login", "files", "--url", url, "--no-browser")
+	cmd.Env = append(os.Environ(), "PORTCULLIS_TOKEN="+credential)
+	stdin, err := cmd.StdinPipe()
+	require.OK(t, err)
+	stderr, err := cmd.StderrPipe()
+	require.OK(t, err)
+	var out strings.Builder
+	cmd.Stdout = &out
+	require.OK(t, cmd.Start())
+	address := regexp.MustCompile(`https?://\S+/authorize\S+`)
+	lines := bufio.NewReader(stderr)
+	for {
+		line, err := lines.ReadString('\n')
+		out.WriteString(line)
+		if found := address.FindString(line); found != "" {
+			_, err = io.WriteString(stdin, issuertest.Browse(t, found)+"\n")
+			require.OK(t, err)
+			break
+		}
+		if err != nil {
+			break // the command ended
+		}
+	}
+	rest, _ := io.ReadAll(lines)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("servers login: %v\n%s%s", err, out.String(), rest)
+	}
+	return out.String()
+}
+
+// wantFile calls the tool of the server.
+func wantFile(t *testing.T, f *lambdatest.Function, when string) {
+	t.Helper()
+	if r := f.Call("call_tool_read", json.RawMessage(getFile)); r.IsError || !strings.Contains(r.Text, "get_file") {
+		t.Fatalf("a call %s answers %s; the log:\n%s", when, r.Text, f.Output())
+	}
+}
+
+// copyVault copies the vault and the record of the tool into a new table, and returns its name.
+func (w *fixture) copyVault(t *testing.T) string {
+	t.Helper()
+	name := emulator.Deploy(t, w.Endpoint, fmt.Sprintf("copy-%d", time.Now().UnixNano()), repo.Path("infra/data.yaml"), map[string]string{"DeletionProtection": "false"})["TableName"]
+	db := dynamodb.NewFromConfig(emulator.Config(w.Endpoint))
+	from, to := dynamo.New(db, w.Env["PORTCULLIS_TABLE"], nil), dynamo.New(db, name, nil)
+	docs, _, err := from.ListDocs(t.Context(), "CRED#gateway")
+	require.OK(t, err)
+	if len(docs) != 1 || strings.Contains(string(docs[0].Data), "secret-") {
+		t.Fatalf("the vault has %d documents, or a token is readable: %v", len(docs), docs)
+	}
+	require.OK(t, to.PutDocs(t.Context(), document.Doc{Key: docs[0].Key, Data: docs[0].Data}))
+	return name
+}
