@@ -104,7 +104,7 @@ func TestTwoStacks(t *testing.T) {
 	endpoint := emulator.Start(t)
 	x := expand(t)
 	for _, name := range []string{"blue", "green"} {
-		d := x.deployed(t, map[string]string{"AuthMode": "token", "AlarmMath": "false", "SavedQueries": "false"})
+		d := x.deployed(t, map[string]string{"AuthMode": "token", "AlarmMath": "false", "SavedQueries": "false", "SignIn": "true"})
 		d.values["AWS::StackName"] = name
 		values := map[string]string{}
 		for p, v := range x.Resources["Observability"].Properties["Parameters"].(map[string]any) {
@@ -112,10 +112,15 @@ func TestTwoStacks(t *testing.T) {
 		}
 		emulator.Deploy(t, endpoint, name, filepath.Join(root, "infra", "observability.yaml"), values)
 	}
+	calls := observe.NewMeter("blue", "mcp", nil)
 	fails, works := observe.NewMeter("blue", "sync", nil), observe.NewMeter("green", "sync", nil)
 	for range 3 {
 		count(t, endpoint, fails.Sync(observe.SyncRun{Result: "failed", Catalog: &observe.CatalogCounts{Age: 2 * time.Hour, Stale: true}}))
 		count(t, endpoint, fails.GivenUp(1))
+		for _, m := range []*observe.Meter{fails, calls} {
+			count(t, endpoint, m.Upstream(t.Context(), "files", "denied", "credential_expired", time.Second))
+			count(t, endpoint, works.Upstream(t.Context(), "mail", "denied", "sign_in_required", time.Second))
+		}
 		count(t, endpoint, works.Sync(observe.SyncRun{Result: "ok", Catalog: &observe.CatalogCounts{Age: time.Minute}}))
 	}
 	var all struct{ MetricAlarms []alarm }
@@ -128,8 +133,8 @@ func TestTwoStacks(t *testing.T) {
 			breached[stack] = append(breached[stack], name)
 		}
 	}
-	if len(breached["blue"]) != 4 {
-		t.Errorf("breached alarms of the failing stack: %v, want CatalogOld, ConfigStale, NoticesGivenUp and SyncFailed", breached["blue"])
+	if len(breached["blue"]) != 6 {
+		t.Errorf("breached alarms of the failing stack: %v, want CatalogOld, ConfigStale, ConnectionEnded, ConnectionEndedInCalls, NoticesGivenUp and SyncFailed", breached["blue"])
 	}
 	if len(breached["green"]) > 0 {
 		t.Errorf("metrics of another stack breach %v", breached["green"])
