@@ -79,6 +79,9 @@ func (g suite) signsInToServers(t *testing.T) {
 	if r := first.Call("call_tool_read", json.RawMessage(getFile)); !r.IsError || !strings.Contains(first.Output(), `"Reason":"credential_expired"`) {
 		t.Errorf("a call after the issuer ended the connection: %s; the log:\n%s", r.Text, first.Output())
 	}
+	if run := w.Start(t, "sync").Invoke([]byte(`{}`)); !strings.Contains(run.Output, `"Reason":"credential_expired"`) {
+		t.Errorf("a sync after that does not count for the alarm: %s", run.Output)
+	}
 	functions := append(admin.Environments(), first, second, stolen, there)
 	for _, f := range functions {
 		if strings.Contains(f.Output(), "secret-") {

@@ -169,6 +169,18 @@ func itemOf(t *testing.T, body string) map[string]any {
 	return it
 }
 
+// Roles may put documents of the vault, and not update them.
+func TestVaultIsPut(t *testing.T) {
+	for rev := range int64(2) {
+		w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
+		d := document.Doc{Key: document.Key{Part: "CRED#gateway", ID: "0a1b"}, Data: []byte(`{"v":1}`), Rev: rev}
+		require.OK(t, sampleStore(w).PutDocs(t.Context(), d))
+		if len(w.calls) != 1 || w.calls[0] != "PutItem" {
+			t.Errorf("a write at revision %d makes %q", rev, w.calls)
+		}
+	}
+}
+
 // Dropped arguments are an item without them. The previous version looks for the attribute at any
 // time.
 func TestDroppedArguments(t *testing.T) {
