@@ -30,7 +30,7 @@ func TestDeployedStack(t *testing.T) {
 	s := newStack(t)
 	tools := []json.RawMessage{upstreamtest.Tool("send_mail", "Send a mail to somebody.", `{"destructiveHint":false}`, "to")}
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
-	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' Audit=true KmsKeyArn=" + key + " "
+	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' Audit=true SignIn=true KmsKeyArn=" + key + " "
 	s.deploy(parameters)
 	if said := s.describe(); !strings.Contains(said, "<ParameterValue>rate(1 hour)</ParameterValue>") {
 		t.Errorf("the deploy changed a value with a space: %s", said)
@@ -95,6 +95,7 @@ func TestDeployedStack(t *testing.T) {
 	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"bootstrap"}`) {
 		t.Errorf("audit after a second deploy: %s", text)
 	}
+	s.checkSignIn(server.URL)
 	s.checkAdopting(parameters, call, server.URL)
 }
 
