@@ -32,8 +32,8 @@ const (
 // awsPackages contains the only packages that may import AWS modules.
 var awsPackages = []string{
 	"pkg/store/dynamo", "pkg/store/s3", "pkg/aws/secrets", "pkg/aws/cloudwatch", "pkg/aws/sns",
-	"pkg/aws/sqs", "pkg/aws/apigw", "pkg/aws/awsjson", "internal/boot/aws", "internal/boot/bucket",
-	"functions/hook",
+	"pkg/aws/sqs", "pkg/aws/kms", "pkg/aws/apigw", "pkg/aws/awsjson", "internal/boot/aws",
+	"internal/boot/bucket", "functions/hook",
 }
 
 // A file is one parsed Go file of the module.
