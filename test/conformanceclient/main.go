@@ -6,11 +6,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
@@ -18,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 func main() {
@@ -48,33 +51,54 @@ var scenarios = map[string]func(*agent) error{
 }
 
 func run(ctx context.Context, getenv func(string) string, url string) error {
-	scenario, ok := scenarios[getenv("MCP_CONFORMANCE_SCENARIO")]
-	if !ok {
-		return fmt.Errorf("no scenario %q: there are %q", getenv("MCP_CONFORMANCE_SCENARIO"), slices.Sorted(maps.Keys(scenarios)))
+	name := getenv("MCP_CONFORMANCE_SCENARIO")
+	scenario, ok := scenarios[name]
+	signsIn := strings.HasPrefix(name, "auth/")
+	switch {
+	case slices.Contains(extensions, name):
+		fmt.Fprintln(os.Stderr, "the gateway does not have this extension")
+		return nil
+	case !ok && !signsIn:
+		return fmt.Errorf("no scenario %q: there are auth/… and %q", name, slices.Sorted(maps.Keys(scenarios)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
+	signIns := newSignIns()
 	client := upstream.New(&upstream.Options{
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		Connections: signIns,
+		AllowNets:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	})
 	defer client.Close()
 	defer client.EndSessions(ctx)
-	a := &agent{ctx: ctx, client: client, target: upstream.Target{ID: "suite", URL: url, Timeout: 5 * time.Second}, context: getenv("MCP_CONFORMANCE_CONTEXT")}
-	out := client.Load(ctx, a.target)
-	if out.Status != outcome.Available {
+	a := &agent{
+		ctx: ctx, client: client, signIns: signIns, context: getenv("MCP_CONFORMANCE_CONTEXT"),
+		target: upstream.Target{ID: "suite", URL: url, Timeout: 5 * time.Second},
+	}
+	if signsIn {
+		return a.signedIn(name)
+	}
+	if out := a.load(); out.Status != outcome.Available {
 		return fmt.Errorf("the list was not loaded: %s %s: %s", out.Status, out.Reason, out.Error)
 	}
-	a.tools = out.Tools
 	return scenario(a)
+}
+
+// load loads the server's list, and keeps its tools.
+func (a *agent) load() outcome.Outcome {
+	out := a.client.Load(a.ctx, a.target)
+	a.tools = out.Tools
+	return out
 }
 
 // An agent calls the client as the gateway's callers do.
 type agent struct {
 	ctx     context.Context
 	client  *upstream.Client
+	signIns *connection.Service
 	target  upstream.Target
 	tools   []tool.Definition
-	context string // of the scenario: a JSON object
+	context string           // of the scenario: a JSON object
+	denied  *outcome.Outcome // of the last call; nil: it was not denied
 }
 
 func nothing(*agent) error { return nil }
@@ -104,6 +128,9 @@ func (a *agent) call(name, arguments string) error {
 		result, err := a.client.Call(a.ctx, a.target, c)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+			if failed, ok := errors.AsType[*outcome.CallError](err); ok && failed.Outcome.Status == outcome.Denied {
+				a.denied = &failed.Outcome
+			}
 			return nil
 		}
 		if rawjson.Text(rawjson.Get(result, "resultType")) != mcp.ResultInputRequired {

@@ -72,3 +72,9 @@ func TestClientConformance(t *testing.T) {
 		t.Run(set, func(t *testing.T) { ClientConformance(t, set) })
 	}
 }
+
+// It signs in to servers of 2025-03-26.
+func TestSignInFallback(t *testing.T) {
+	findNode(t)
+	SignInFallback(t)
+}
