@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -26,10 +27,9 @@ const wellKnownResource = "/.well-known/oauth-protected-resource"
 func (c *Client) ReadResource(ctx context.Context, u *url.URL, named string) (*Resource, error) {
 	places := []string{named}
 	if named == "" {
-		root := url.URL{Scheme: u.Scheme, Host: u.Host, Path: wellKnownResource}
-		own := root
-		own.Path += strings.TrimSuffix(u.Path, "/")
-		places = slices.Compact([]string{own.String(), root.String()})
+		root := u.Scheme + "://" + u.Host + wellKnownResource
+		own := root + strings.TrimSuffix(u.EscapedPath(), "/")
+		places = slices.Compact([]string{own, root})
 	}
 	var first error
 	for _, place := range places {
@@ -71,7 +71,8 @@ func (c *Client) readResource(ctx context.Context, u *url.URL, place string) (*R
 // at the same origin.
 func covers(resource string, u *url.URL) bool {
 	r, err := url.Parse(resource)
-	if err != nil || r.User != nil || r.Fragment != "" || Origin(r) != Origin(u) {
+	if err != nil || len(resource) > maxURL || r.User != nil || r.Fragment != "" ||
+		r.RawQuery != "" && r.RawQuery != u.RawQuery || Origin(r) != Origin(u) {
 		return false
 	}
 	path := strings.TrimSuffix(r.EscapedPath(), "/")
@@ -117,8 +118,8 @@ func (c *Client) Discover(
 	if err != nil && (s.Issuer == "" || CodeOf(err) == ResourceMismatch) {
 		return Discovery{}, err
 	}
-	d := Discovery{Resource: u.String()}
-	issuer, own := s.Issuer, (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	issuer, own := s.Issuer, u.Scheme+"://"+u.Host
+	d := Discovery{Resource: own + u.EscapedPath()} // no more of the URL: it may hold secrets
 	switch {
 	case r != nil && issuer == "" && len(r.Issuers) == 0:
 		return Discovery{}, fault(BadMetadata, "its metadata name no usable issuer")
@@ -174,19 +175,24 @@ func (c *Client) issuer(
 	if err := checkURL("its issuer", name); err != nil {
 		return Issuer{}, err
 	}
+	var first error
 	for _, place := range issuerPlaces(name) {
 		var i Issuer
 		found, err := c.get(ctx, place, &i)
-		if err != nil {
+		if CodeOf(err) == Unreachable {
 			return Issuer{}, err
 		}
-		if !found {
+		if err != nil || !found { // many servers send a page, or a redirect, where there is nothing
+			first = cmp.Or(first, err)
 			continue
 		}
 		if guess && strings.TrimSuffix(i.Issuer, "/") == name {
 			name = i.Issuer // an origin that this package made has no final slash
 		}
 		return i, checkIssuer(i, name)
+	}
+	if first != nil {
+		return Issuer{}, first
 	}
 	if !guess {
 		return Issuer{}, fault(BadMetadata, "the issuer %s publishes no metadata", Host(name))

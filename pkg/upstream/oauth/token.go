@@ -30,8 +30,9 @@ type Token struct {
 }
 
 const (
-	maxToken = 16 << 10                  // bytes of a token
-	maxLife  = 10 * 365 * 24 * time.Hour // of a token
+	maxToken = 16 << 10         // bytes of a token
+	maxLife  = 10 * 365 * 86400 // seconds of a token
+	maxTime  = 1 << 40          // seconds that an issuer can name
 )
 
 // Exchange exchanges a code for a token. Errors are [Fault]s.
@@ -133,7 +134,7 @@ func readToken(body []byte, status int, host string, sent time.Time) (t Token, e
 	}
 	t = Token{Access: secret.New(got.Access), Refresh: secret.New(got.Refresh)}
 	if got.Expires > 0 {
-		t.Expires = sent.Add(min(time.Duration(got.Expires)*time.Second, maxLife))
+		t.Expires = sent.Add(time.Duration(min(got.Expires, maxLife)) * time.Second)
 	}
 	if got.Scope != nil {
 		t.Scopes = ValidScopes(strings.FieldsFunc(*got.Scope, func(r rune) bool { return r == ' ' || r == ',' }))
@@ -151,12 +152,13 @@ func validToken(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// tokenRefusal returns the fault for the error code of a token endpoint.
+// tokenRefusal returns the fault for the error code of a token endpoint. GitHub and Slack have codes
+// of their own.
 func tokenRefusal(code string, status int, host string) error {
 	switch code {
-	case "invalid_grant":
+	case "invalid_grant", "bad_verification_code", "bad_refresh_token", "invalid_refresh_token":
 		return fault(InvalidGrant, "the issuer %s no longer accepts this sign-in", host)
-	case "invalid_client", "unauthorized_client":
+	case "invalid_client", "unauthorized_client", "incorrect_client_credentials":
 		return fault(InvalidClient, "the issuer %s does not accept the gateway as a client", host)
 	case "invalid_scope":
 		return fault(InvalidScope, "the issuer %s does not grant these scopes", host)
@@ -187,5 +189,5 @@ func parseSeconds(text string) seconds {
 	if err != nil || math.IsNaN(f) || f < 0 {
 		return 0
 	}
-	return seconds(min(f, maxLife.Seconds()))
+	return seconds(min(f, maxTime))
 }
