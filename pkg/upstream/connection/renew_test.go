@@ -22,7 +22,7 @@ func TestRefreshOnce(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	processes := []*connection.Service{f.service(), f.service()}
 	f.signIn(t, processes[0])
-	for round := 1; round <= 20; round++ {
+	for round := 1; round <= 100; round++ {
 		f.wait(55*time.Minute + time.Duration(round%2)*10*time.Minute) // due, or expired
 		var calls sync.WaitGroup
 		for n := range 64 {
