@@ -106,18 +106,24 @@ func python(t testing.TB, j job) Transcript {
 	return transcript(t, j, out, err)
 }
 
-// mcpGo runs a program in a separate module. If the dependencies of that module are unavailable,
-// the client is missing.
+// mcpGo runs a program in a separate module.
 func mcpGo(t testing.TB, j job) Transcript {
 	t.Helper()
+	out, err := execute(t, buildMCPGo(t, "."), j.text(t))
+	return transcript(t, j, out, err)
+}
+
+// buildMCPGo builds a program of the module of mcp-go and returns its path. If the dependencies of
+// that module are unavailable, mcp-go is missing.
+func buildMCPGo(t testing.TB, program string) string {
+	t.Helper()
 	bin := t.TempDir() + "/mcpgo"
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, program)
 	cmd.Dir = dir() + "/mcpgo"
 	if out, err := cmd.CombinedOutput(); err != nil {
-		local.Missing(t, fmt.Sprintf("the client of mcp-go cannot be built: %v\n%s", err, out))
+		local.Missing(t, fmt.Sprintf("the programs of mcp-go cannot be built: %v\n%s", err, out))
 	}
-	out, err := execute(t, bin, j.text(t))
-	return transcript(t, j, out, err)
+	return bin
 }
 
 // headers is a transport that adds headers to every request.

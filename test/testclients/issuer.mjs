@@ -1,14 +1,25 @@
 // Runs oidc-provider on a loopback port until it is killed. Its clients register themselves, and get
-// only scopes that they registered. Whoever signs in is kim, and agrees to everything.
+// only scopes that they registered. Whoever signs in is kim, or the person that the header X-Person
+// names, and agrees to everything.
 //
 //   node issuer.mjs PORT SCOPE…
+//
+// With the seconds of a token's life in LIFE, tokens are opaque: servers look them up as the client
+// "servers", and a token that is revoked is invalid immediately. Refresh tokens work only once.
 import process from "node:process";
 import { Provider } from "oidc-provider";
 
 const [port, ...scopes] = process.argv.slice(2);
+const life = Number(process.env.LIFE ?? 0);
+const format = life ? "opaque" : "jwt";
 
 const provider = new Provider(`http://127.0.0.1:${port}`, {
   scopes,
+  ...(life && {
+    ttl: { AccessToken: life, Grant: 3600, RefreshToken: 3600, Session: 3600, Interaction: 3600, AuthorizationCode: 60 },
+    rotateRefreshToken: true,
+    clients: [{ client_id: "servers", token_endpoint_auth_method: "none", redirect_uris: [], response_types: [], grant_types: [] }],
+  }),
   clientDefaults: { id_token_signed_response_alg: "RS256" },
   findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
   issueRefreshToken: (_, client) => client.grantTypeAllowed("refresh_token"),
@@ -16,10 +27,12 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   features: {
     devInteractions: { enabled: false },
     registration: { enabled: true },
+    introspection: { enabled: life > 0, allowedPolicy: () => true },
+    revocation: { enabled: life > 0 },
     resourceIndicators: {
       enabled: true,
       useGrantedResource: () => true,
-      getResourceServerInfo: (_, audience) => ({ scope: scopes.join(" "), audience, accessTokenFormat: "jwt" }),
+      getResourceServerInfo: (_, audience) => ({ scope: scopes.join(" "), audience, accessTokenFormat: format }),
     },
   },
 });
@@ -28,7 +41,7 @@ provider.use(async (ctx, next) => {
   if (!ctx.path.startsWith("/interaction/")) return next();
   const { prompt, params, session } = await provider.interactionDetails(ctx.req, ctx.res);
   if (prompt.name === "login") {
-    return provider.interactionFinished(ctx.req, ctx.res, { login: { accountId: "kim" } });
+    return provider.interactionFinished(ctx.req, ctx.res, { login: { accountId: ctx.get("X-Person") || "kim" } });
   }
   const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
   grant.addOIDCScope(params.scope ?? "");

@@ -2,6 +2,8 @@ package testclients
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -22,10 +24,17 @@ type Admission struct {
 // issuer grants a client only the scopes that the client registered.
 func Issuer(t testing.TB, scopes ...string) string {
 	t.Helper()
+	return IssuerOf(t, 0, scopes...)
+}
+
+// IssuerOf is [Issuer] with opaque tokens of a life in seconds, which servers look up. Each refresh
+// token works once.
+func IssuerOf(t testing.TB, life int, scopes ...string) string {
+	t.Helper()
 	node, addr := findNode(t), local.Addr(t)
 	_, port, _ := strings.Cut(addr, ":")
 	cmd := exec.CommandContext(t.Context(), node, append([]string{"issuer.mjs", port}, scopes...)...)
-	cmd.Dir = dir()
+	cmd.Dir, cmd.Env = dir(), append(os.Environ(), fmt.Sprintf("LIFE=%d", life))
 	return "http://" + serve(t, addr, cmd)
 }
 

@@ -1,0 +1,94 @@
+package testclients
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+)
+
+// Signed contains servers of five kits that require a token of an issuer. Each starts a server on
+// loopback until the test ends, and returns the address. The tool whoami says whose token it got.
+var Signed = map[string]func(t testing.TB, issuer string) string{
+	"typescript": func(t testing.TB, issuer string) string {
+		return signedProgram(t, issuer, findNode(t), "signed.mjs")
+	},
+	"python": func(t testing.TB, issuer string) string {
+		return signedProgram(t, issuer, findPython(t), "signed.py", "mcp")
+	},
+	"fastmcp": func(t testing.TB, issuer string) string {
+		return signedProgram(t, issuer, findPython(t), "signed.py", "fastmcp")
+	},
+	"go-sdk": signedGoSDK,
+	"mcp-go": signedMCPGo,
+}
+
+func signedProgram(t testing.TB, issuer, program string, args ...string) string {
+	t.Helper()
+	addr := local.Addr(t)
+	_, port, _ := strings.Cut(addr, ":")
+	cmd := exec.CommandContext(t.Context(), program, append(args, port, issuer)...)
+	cmd.Dir = dir()
+	return "http://" + serve(t, addr, cmd) + "/mcp"
+}
+
+func signedMCPGo(t testing.TB, issuer string) string {
+	t.Helper()
+	bin, addr := buildMCPGo(t, "./signed"), local.Addr(t)
+	return "http://" + serve(t, addr, exec.CommandContext(t.Context(), bin, addr, issuer)) + "/mcp"
+}
+
+func signedGoSDK(t testing.TB, issuer string) string {
+	t.Helper()
+	s := sdk.NewServer(&sdk.Implementation{Name: "signed", Version: "1"}, nil)
+	sdk.AddTool(s, &sdk.Tool{Name: "whoami", Description: "Say whose token this is.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
+		func(_ context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "you are " + r.Extra.TokenInfo.UserID}}}, nil, nil
+		})
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	const metadata = "/.well-known/oauth-protected-resource/mcp"
+	mux.Handle(metadata, auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: server.URL + "/mcp", AuthorizationServers: []string{issuer}, ScopesSupported: []string{"read"},
+	}))
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		return lookUp(issuer, token, server.URL+"/mcp")
+	}
+	mux.Handle("/mcp", auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{
+		ResourceMetadataURL: server.URL + metadata, Scopes: []string{"read"},
+	})(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)))
+	return server.URL + "/mcp"
+}
+
+// lookUp asks the issuer about a token.
+func lookUp(issuer, token, resource string) (*auth.TokenInfo, error) {
+	resp, err := http.PostForm(issuer+"/token/introspection", url.Values{"token": {token}, "client_id": {"servers"}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var found struct {
+		Active          bool
+		Sub, Aud, Scope string
+		Exp             int64
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&found); err != nil {
+		return nil, err
+	}
+	if !found.Active || found.Aud != resource {
+		return nil, auth.ErrInvalidToken
+	}
+	return &auth.TokenInfo{Scopes: strings.Fields(found.Scope), Expiration: time.Unix(found.Exp, 0), UserID: found.Sub}, nil
+}
