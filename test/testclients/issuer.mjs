@@ -5,7 +5,8 @@
 //   node issuer.mjs PORT SCOPE…
 //
 // With the seconds of a token's life in LIFE, tokens are opaque: servers look them up as the client
-// "servers", and a token that is revoked is invalid immediately. Refresh tokens work only once.
+// "servers", and a token that is revoked is invalid immediately. Refresh tokens work only once. A
+// client that registers no scopes gets only openid.
 import process from "node:process";
 import { Provider } from "oidc-provider";
 
@@ -14,13 +15,13 @@ const life = Number(process.env.LIFE ?? 0);
 const format = life ? "opaque" : "jwt";
 
 const provider = new Provider(`http://127.0.0.1:${port}`, {
-  scopes,
+  scopes: life ? ["openid", ...scopes] : scopes,
   ...(life && {
     ttl: { AccessToken: life, Grant: 3600, RefreshToken: 3600, Session: 3600, Interaction: 3600, AuthorizationCode: 60 },
     rotateRefreshToken: true,
     clients: [{ client_id: "servers", token_endpoint_auth_method: "none", redirect_uris: [], response_types: [], grant_types: [] }],
   }),
-  clientDefaults: { id_token_signed_response_alg: "RS256" },
+  clientDefaults: { ...(life && { scope: "openid" }), id_token_signed_response_alg: "RS256" },
   findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
   issueRefreshToken: (_, client) => client.grantTypeAllowed("refresh_token"),
   interactions: { url: (_, { uid }) => `/interaction/${uid}` },

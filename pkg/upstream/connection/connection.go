@@ -147,16 +147,17 @@ type client struct {
 	Redirect string    `json:"redirect"`
 	Expires  time.Time `json:"expires,omitzero"`
 	Dynamic  bool      `json:"dynamic,omitempty"`
+	Scopes   []string  `json:"scopes,omitempty"`
 }
 
 func clientOf(r oauth.Registration) client {
-	return client{r.ID, r.Secret.Reveal(), r.Auth, r.Redirect, r.Expires, r.Dynamic}
+	return client{r.ID, r.Secret.Reveal(), r.Auth, r.Redirect, r.Expires, r.Dynamic, r.Scopes}
 }
 
 func (c client) registration() oauth.Registration {
 	return oauth.Registration{
 		ID: c.ID, Secret: secret.New(c.Secret), Auth: c.Auth, Redirect: c.Redirect,
-		Expires: c.Expires, Dynamic: c.Dynamic,
+		Expires: c.Expires, Dynamic: c.Dynamic, Scopes: c.Scopes,
 	}
 }
 

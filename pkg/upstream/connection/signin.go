@@ -91,6 +91,7 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 			d.Scopes = union(before.Requested, r.Challenge.Scopes)
 		}
 	}
+	r.Server.Settings.Scopes = d.Scopes // a new registration names them
 	client, err := s.client(ctx, d.Issuer, r)
 	if err != nil {
 		return Pending{}, err

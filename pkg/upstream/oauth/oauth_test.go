@@ -286,7 +286,7 @@ func TestRegister(t *testing.T) {
 			if oauth.CodeOf(err) != c.code || made != (c.code == "") {
 				t.Fatalf("%v, %v", made, err)
 			}
-			if made && (r.ID != "a" || r.Auth != c.auth || !r.Expires.Equal(c.expires) || !r.Live(redirect, began) || !r.Dynamic) {
+			if made && (r.ID != "a" || r.Auth != c.auth || !r.Expires.Equal(c.expires) || !r.Live(redirect, nil, began) || !r.Dynamic) {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -318,6 +318,8 @@ func TestClientOrder(t *testing.T) {
 		"no_document":        {full, oauth.Settings{}, "", stored, "stored", "none", ""},
 		"stored":             {noDoc, oauth.Settings{}, doc, stored, "stored", "none", ""},
 		"stored_expired":     {noDoc, oauth.Settings{}, doc, old, "new", "none", ""},
+		"stored_scopes":      {noDoc, oauth.Settings{Scopes: []string{"a"}}, doc, oauth.Registration{ID: "stored", Redirect: redirect, Auth: "none", Scopes: []string{"a", "b"}}, "stored", "none", ""},
+		"more_scopes":        {noDoc, oauth.Settings{Scopes: []string{"a"}}, doc, stored, "new", "none", ""},
 		"other_redirect":     {noDoc, oauth.Settings{}, doc, oauth.Registration{ID: "stored", Redirect: "http://127.0.0.1:1/callback"}, "new", "none", ""},
 		"never":              {noDoc, oauth.Settings{NoRegister: true}, doc, oauth.Registration{}, "", "", oauth.NoClient},
 		"no_endpoint":        {oauth.Issuer{Issuer: issuer}, oauth.Settings{}, doc, oauth.Registration{}, "", "", oauth.NoClient},
@@ -332,6 +334,40 @@ func TestClientOrder(t *testing.T) {
 				t.Errorf("the redirect to register is missing: %v", err)
 			}
 		})
+	}
+}
+
+// The gateway registers the scopes of all servers that use the registration. If the issuer does not
+// know them, it registers none, and does not try again at each sign-in.
+func TestRegisteredScopes(t *testing.T) {
+	const at = issuer + "/register"
+	for name, isStrict := range map[string]bool{"taken": false, "refused": true} {
+		var sent []string
+		c, _ := client(nil)
+		c.HTTP = doer(func(req *http.Request) (*http.Response, error) {
+			data, err := io.ReadAll(req.Body)
+			require.OK(t, err)
+			scope := require.JSON[struct{ Scope string }](t, data).Scope
+			sent = append(sent, scope)
+			page := `201 {"client_id":"new"}`
+			if isStrict && scope != "" {
+				page = `400 {"error":"invalid_client_metadata"}`
+			}
+			return (&web{pages: map[string]string{at: page}}).Do(req)
+		})
+		stored := oauth.Registration{ID: "stored", Redirect: redirect, Auth: "none", Scopes: []string{"b", "c"}}
+		want := []string{"a b c"}
+		if isStrict {
+			want = append(want, "")
+		}
+		for range 2 {
+			var err error
+			stored, _, err = c.Client(t.Context(), oauth.Issuer{Issuer: issuer, Registration: at}, oauth.Settings{Scopes: []string{"a", "b"}}, redirect, "", stored)
+			require.OK(t, err)
+		}
+		if !slices.Equal(sent, want) || stored.ID != "new" {
+			t.Errorf("%s: registered %q, %+v", name, sent, stored)
+		}
 	}
 }
 

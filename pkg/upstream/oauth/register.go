@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
@@ -27,16 +28,20 @@ type Registration struct {
 	Redirect string    // the registered callback
 	Expires  time.Time // of the secret; zero: never
 	Dynamic  bool      // the gateway registered it, and can do so again
+	Scopes   []string  // that the gateway registered
 }
 
-// Live reports whether a stored registration can be used with the callback redirect.
-func (r Registration) Live(redirect string, now time.Time) bool {
-	return r.ID != "" && r.Redirect == redirect && (r.Expires.IsZero() || now.Before(r.Expires))
+// Live reports whether a stored registration can be used with the callback redirect to request
+// scopes. Some issuers refuse a scope that the client did not register.
+func (r Registration) Live(redirect string, scopes []string, now time.Time) bool {
+	isMissing := func(scope string) bool { return !slices.Contains(r.Scopes, scope) }
+	return r.ID != "" && r.Redirect == redirect && (r.Expires.IsZero() || now.Before(r.Expires)) &&
+		!slices.ContainsFunc(scopes, isMissing)
 }
 
 // Client returns the client with which the gateway signs in at an issuer, in this order: the
 // configured one, the document at the address document, a stored registration, a new registration.
-// document is "" if the gateway has no public address. made reports that the registration is new,
+// s.Scopes are those to request. document is "" if the gateway has no public address. made reports that the registration is new,
 // so that the caller stores it.
 func (c *Client) Client(
 	ctx context.Context, i Issuer, s Settings, redirect, document string, stored Registration,
@@ -49,14 +54,24 @@ func (c *Client) Client(
 		}, false, nil
 	case document != "" && i.Documents:
 		return Registration{ID: document, Redirect: redirect, Auth: authNone}, false, nil
-	case stored.Live(redirect, c.Now()):
+	case stored.Live(redirect, s.Scopes, c.Now()):
 		return stored, false, nil
 	case i.Registration == "" || s.NoRegister:
 		return r, false, fault(NoClient, "the issuer %s does not register clients automatically: register "+
 			"the gateway there with the redirect URI %s, and write its client_id into the server's "+
 			"member auth", Host(i.Issuer), redirect)
 	}
-	r, err = c.register(ctx, i, redirect)
+	var scopes []string // of all servers that use the registration
+	if stored.Redirect == redirect {
+		scopes = stored.Scopes
+	}
+	scopes = ValidScopes(slices.Concat(s.Scopes, scopes))
+	r, err = c.register(ctx, i, redirect, scopes)
+	if CodeOf(err) == NotRegistered && len(scopes) > 0 {
+		// Some issuers register only scopes that they know, and the scopes of a server can be others.
+		r, err = c.register(ctx, i, redirect, nil)
+	}
+	r.Scopes = scopes
 	return r, err == nil, err
 }
 
@@ -102,8 +117,14 @@ func Document(redirects []string, auth string) map[string]any {
 }
 
 // register registers the gateway at an issuer (RFC 7591).
-func (c *Client) register(ctx context.Context, i Issuer, redirect string) (r Registration, err error) {
-	body, err := json.Marshal(Document([]string{redirect}, registeredAuth(i.TokenAuth)))
+func (c *Client) register(
+	ctx context.Context, i Issuer, redirect string, scopes []string,
+) (r Registration, err error) {
+	members := Document([]string{redirect}, registeredAuth(i.TokenAuth))
+	if len(scopes) > 0 {
+		members["scope"] = strings.Join(scopes, " ")
+	}
+	body, err := json.Marshal(members)
 	if err != nil {
 		return r, err
 	}
