@@ -48,7 +48,9 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func newSignIns() *connection.Service {
 	key := []byte(nil)
 	return connection.New(connection.Options{
-		Docs: new(documenttest.Store), Table: "suite", HTTP: &http.Client{CheckRedirect: noRedirect},
+		Docs: new(documenttest.Store), Table: "suite", HTTP: &http.Client{
+			CheckRedirect: noRedirect,
+		},
 		Keys: &connection.LocalKey{
 			Read: func() ([]byte, error) {
 				if key == nil {
@@ -82,7 +84,9 @@ func (a *agent) signedIn(name string) error {
 		case outcome.Denied:
 			a.denied = &out
 		default:
-			return fmt.Errorf("the list was not loaded: %s %s: %s", out.Status, out.Reason, out.Error)
+			return fmt.Errorf(
+				"the list was not loaded: %s %s: %s", out.Status, out.Reason, out.Error,
+			)
 		}
 		if n == maxSignIns {
 			fmt.Fprintf(os.Stderr, "still denied after %d sign-ins: %s\n", n, a.denied.Reason)
@@ -142,7 +146,9 @@ func (a *agent) signIn() error {
 	if err != nil {
 		return err
 	}
-	_, err = a.signIns.Finish(a.ctx, p.Sealed, query, func(string) (oauth.Server, bool) { return r.Server, true })
+	_, err = a.signIns.Finish(
+		a.ctx, p.Sealed, query, func(string) (oauth.Server, bool) { return r.Server, true },
+	)
 	return err
 }
 

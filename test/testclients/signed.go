@@ -52,16 +52,21 @@ func signedMCPGo(t testing.TB, issuer string) string {
 func signedGoSDK(t testing.TB, issuer string) string {
 	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "signed", Version: "1"}, nil)
-	sdk.AddTool(s, &sdk.Tool{Name: "whoami", Description: "Say whose token this is.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
-		func(_ context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "you are " + r.Extra.TokenInfo.UserID}}}, nil, nil
-		})
+	type request = sdk.CallToolRequest
+	sdk.AddTool(s, &sdk.Tool{
+		Name: "whoami", Description: "Say whose token this is.",
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
+	}, func(_ context.Context, r *request, _ struct{}) (*sdk.CallToolResult, any, error) {
+		said := &sdk.TextContent{Text: "you are " + r.Extra.TokenInfo.UserID}
+		return &sdk.CallToolResult{Content: []sdk.Content{said}}, nil, nil
+	})
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	const metadata = "/.well-known/oauth-protected-resource/mcp"
 	mux.Handle(metadata, auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
-		Resource: server.URL + "/mcp", AuthorizationServers: []string{issuer}, ScopesSupported: []string{"read"},
+		Resource: server.URL + "/mcp", AuthorizationServers: []string{issuer},
+		ScopesSupported: []string{"read"},
 	}))
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		return lookUp(issuer, token, server.URL+"/mcp")
@@ -74,7 +79,9 @@ func signedGoSDK(t testing.TB, issuer string) string {
 
 // lookUp asks the issuer about a token.
 func lookUp(issuer, token, resource string) (*auth.TokenInfo, error) {
-	resp, err := http.PostForm(issuer+"/token/introspection", url.Values{"token": {token}, "client_id": {"servers"}})
+	resp, err := http.PostForm(
+		issuer+"/token/introspection", url.Values{"token": {token}, "client_id": {"servers"}},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -90,5 +97,7 @@ func lookUp(issuer, token, resource string) (*auth.TokenInfo, error) {
 	if !found.Active || found.Aud != resource {
 		return nil, auth.ErrInvalidToken
 	}
-	return &auth.TokenInfo{Scopes: strings.Fields(found.Scope), Expiration: time.Unix(found.Exp, 0), UserID: found.Sub}, nil
+	return &auth.TokenInfo{
+		Scopes: strings.Fields(found.Scope), Expiration: time.Unix(found.Exp, 0), UserID: found.Sub,
+	}, nil
 }

@@ -49,7 +49,8 @@ func TestSignIn(t *testing.T) {
 	}
 	people["second"] = "lee"
 	for name, person := range people {
-		if in := signIn(t, p, name, person); in.Tools != 1 || in.Connection.Status != connection.Connected || !in.Connection.Renewable {
+		in := signIn(t, p, name, person)
+		if c := in.Connection; in.Tools != 1 || c.Status != connection.Connected || !c.Renewable {
 			t.Errorf("%s: %+v", name, in)
 		}
 	}
@@ -98,9 +99,15 @@ func signIn(t *testing.T, p *programtest.Program, server, person string) (in dec
 	t.Helper()
 	const callback = "http://127.0.0.1:4711/callback"
 	var begun decide.SignInStart
-	p.Ask(http.StatusOK, "/admin/servers/"+server+"/sign-in", decide.SignInQuery{Redirect: callback}, &begun)
+	p.Ask(
+		http.StatusOK, "/admin/servers/"+server+"/sign-in", decide.SignInQuery{Redirect: callback},
+		&begun,
+	)
 	query := openIssuer(t, begun.URL, callback, person)
-	p.Ask(http.StatusOK, "/admin/sign-in", map[string]string{"state": begun.State, "query": query}, &in)
+	p.Ask(
+		http.StatusOK, "/admin/sign-in", map[string]string{"state": begun.State, "query": query},
+		&in,
+	)
 	return in
 }
 

@@ -93,7 +93,8 @@ func TestKilledInRefresh(t *testing.T) {
 			}
 			f.wait(21 * time.Second) // the lease ends
 			text, err := s.Token(t.Context(), f.server)
-			if c.ended != (reasonOf(err) == string(oauth.InvalidGrant)) || !c.ended && (err != nil || !f.accepted(t, text.Reveal())) {
+			hasEnded := reasonOf(err) == string(oauth.InvalidGrant)
+			if hasEnded != c.ended || !c.ended && (err != nil || !f.accepted(t, text.Reveal())) {
 				t.Errorf("after the lease: %v", err)
 			}
 			if n := f.issuer.Count(&f.issuer.Refreshed); n != c.refreshed {
@@ -101,7 +102,7 @@ func TestKilledInRefresh(t *testing.T) {
 			}
 			st, _, err := f.service().State(t.Context(), f.server)
 			require.OK(t, err)
-			if want := map[bool]string{false: connection.Connected, true: connection.Ended}[c.ended]; st.Status != want {
+			if (st.Status == connection.Ended) != c.ended {
 				t.Errorf("state %+v", st)
 			}
 			if c.ended {

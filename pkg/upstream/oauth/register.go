@@ -41,8 +41,8 @@ func (r Registration) Live(redirect string, scopes []string, now time.Time) bool
 
 // Client returns the client with which the gateway signs in at an issuer, in this order: the
 // configured one, the document at the address document, a stored registration, a new registration.
-// s.Scopes are those to request. document is "" if the gateway has no public address. made reports that the registration is new,
-// so that the caller stores it.
+// s.Scopes are those to request. document is "" if the gateway has no public address. made reports
+// that the registration is new, so that the caller stores it.
 func (c *Client) Client(
 	ctx context.Context, i Issuer, s Settings, redirect, document string, stored Registration,
 ) (r Registration, made bool, err error) {
@@ -68,7 +68,7 @@ func (c *Client) Client(
 	scopes = ValidScopes(slices.Concat(s.Scopes, scopes))
 	r, err = c.register(ctx, i, redirect, scopes)
 	if CodeOf(err) == NotRegistered && len(scopes) > 0 {
-		// Some issuers register only scopes that they know, and the scopes of a server can be others.
+		// Some issuers register only scopes that they know, and a server can have others.
 		r, err = c.register(ctx, i, redirect, nil)
 	}
 	r.Scopes = scopes

@@ -152,8 +152,8 @@ func validToken(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// tokenRefusal returns the fault for the error code of a token endpoint. GitHub and Slack have codes
-// of their own.
+// tokenRefusal returns the fault for the error code of a token endpoint. GitHub and Slack have
+// codes of their own.
 func tokenRefusal(code string, status int, host string) error {
 	switch code {
 	case "invalid_grant", "bad_verification_code", "bad_refresh_token", "invalid_refresh_token":

@@ -34,12 +34,17 @@ type foundKey struct{}
 func run(addr, issuer string) error {
 	self := "http://" + addr
 	s := server.NewMCPServer("signed", "1.0.0")
-	s.AddTool(mcp.NewTool("whoami", mcp.WithDescription("Say whose token this is."), mcp.WithReadOnlyHintAnnotation(true)),
+	s.AddTool(mcp.NewTool(
+		"whoami", mcp.WithDescription("Say whose token this is."),
+		mcp.WithReadOnlyHintAnnotation(true),
+	),
 		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return mcp.NewToolResultText("you are " + ctx.Value(foundKey{}).(found).Sub), nil
 		})
 	h := server.NewStreamableHTTPServer(s, server.WithProtectedResourceMetadata(server.ProtectedResourceMetadataConfig{
-		Resource: self + "/mcp", AuthorizationServers: []string{issuer}, ScopesSupported: []string{"read"},
+		Resource: self + "/mcp", AuthorizationServers: []string{issuer}, ScopesSupported: []string{
+			"read",
+		},
 	}))
 	metadata := server.ProtectedResourceMetadataPath(self + "/mcp")
 	return http.ListenAndServe(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +54,9 @@ func run(addr, issuer string) error {
 		}
 		f, err := lookUp(r, issuer)
 		if err != nil || !f.Active || f.Aud != self+"/mcp" {
-			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer resource_metadata="%s%s"`, self, metadata))
+			w.Header().Set(
+				"WWW-Authenticate", fmt.Sprintf(`Bearer resource_metadata="%s%s"`, self, metadata),
+			)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -63,7 +70,9 @@ func lookUp(r *http.Request, issuer string) (f found, err error) {
 	if _, err := fmt.Sscanf(r.Header.Get("Authorization"), "Bearer %s", &token); err != nil {
 		return f, err
 	}
-	resp, err := http.PostForm(issuer+"/token/introspection", url.Values{"token": {token}, "client_id": {"servers"}})
+	resp, err := http.PostForm(
+		issuer+"/token/introspection", url.Values{"token": {token}, "client_id": {"servers"}},
+	)
 	if err != nil {
 		return f, err
 	}
