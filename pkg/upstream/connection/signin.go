@@ -3,6 +3,7 @@ package connection
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -170,34 +171,37 @@ func (s *Service) client(ctx context.Context, i oauth.Issuer, r Request) (oauth.
 	return reg, document.Replace(ctx, s.o.Docs, document.Doc{Key: k, Data: data, Rev: it.rev})
 }
 
+// sealFlow returns f as a text that fits into a cookie: the length of the wrapped key, the key and
+// the sealed flow.
 func (s *Service) sealFlow(ctx context.Context, f flow) (string, error) {
 	sealed, err := s.vault.seal(ctx, flowKey, f)
 	if err != nil {
 		return "", err
 	}
-	data, err := json.Marshal(sealed)
-	if err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(data), nil
+	data := binary.BigEndian.AppendUint16(nil, uint16(len(sealed.Key)))
+	return base64.RawURLEncoding.EncodeToString(slices.Concat(data, sealed.Key, sealed.Text)), nil
 }
 
 const maxFlow = 32 << 10 // characters of a sealed state
 
-func (s *Service) openFlow(ctx context.Context, text string) (f flow, err error) {
+func (s *Service) openFlow(ctx context.Context, state string) (f flow, err error) {
 	forged := &oauth.Fault{Code: oauth.BadCallback, Text: "the sign-in was not begun at this gateway"}
-	if len(text) > maxFlow || strings.ContainsAny(text, "\r\n") {
+	if len(state) > maxFlow || strings.ContainsAny(state, "\r\n") {
 		return f, forged
 	}
-	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	data, err := base64.RawURLEncoding.Strict().DecodeString(state)
 	if err != nil {
 		return f, forged
 	}
-	var sealed sealed
-	if json.Unmarshal(data, &sealed) != nil || sealed.Version != sealVersion {
+	if len(data) < 2 {
 		return f, forged
 	}
-	if err := s.vault.open(ctx, flowKey, sealed, &f); errors.Is(err, ErrForeign) {
+	n, data := int(binary.BigEndian.Uint16(data)), data[2:]
+	if n > len(data) {
+		return f, forged
+	}
+	text := sealed{Version: sealVersion, Key: data[:n], Text: data[n:]}
+	if err := s.vault.open(ctx, flowKey, text, &f); errors.Is(err, ErrForeign) {
 		return f, forged
 	} else if err != nil {
 		return f, err
@@ -285,7 +289,7 @@ func (s *Service) SignOut(ctx context.Context, server oauth.Server, by string) (
 	s.forgetRefusal(ctx, k)
 	s.o.Event(ctx, Event{Server: server.Name, Kind: SignedOut, By: by})
 	if opened != nil || c.Reason != "" {
-		return true, nil, nil // nothing is left to revoke
+		return true, &oauth.Fault{Code: Ended, Text: "the sign-in had ended before"}, nil
 	}
 	if c.Revoke == "" {
 		return true, &oauth.Fault{Code: oauth.BadMetadata, Text: "the issuer " + oauth.Host(c.Issuer) +

@@ -30,8 +30,9 @@ type Flow struct {
 
 // NewFlow begins a sign-in.
 func (c *Client) NewFlow(d Discovery, r Registration, redirect string) Flow {
-	// The state has to fit into a cookie, and nothing needs these lists any more.
+	// The state has to fit into a cookie, and nothing needs these any more.
 	d.Issuer.Scopes, d.Issuer.Challenges, d.Issuer.TokenAuth = nil, nil, nil
+	d.Issuer.Registration = ""
 	return Flow{
 		Discovery: d, Client: r, Redirect: redirect, State: rand.Text(),
 		Verifier: rand.Text() + rand.Text(), // 52 of the 43 to 128 characters of RFC 7636
