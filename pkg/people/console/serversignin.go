@@ -7,6 +7,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
@@ -14,8 +15,8 @@ const (
 	// serverCookie keeps the sealed state while a person is at the issuer of a server.
 	serverCookie = "portcullis-server"
 
-	// maxServerState is the longest state that fits into a cookie: browsers keep 4 KB with the name and
-	// the attributes.
+	// maxServerState is the longest state that fits into a cookie: browsers keep 4 KB with the name
+	// and the attributes.
 	maxServerState = 3800
 )
 
@@ -58,23 +59,25 @@ func (c *Console) startServerSignIn(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("server")
 	q := decide.SignInQuery{Redirect: c.ownCallback(r), Confirm: r.PostForm.Get("confirm") != ""}
 	if q.Redirect == "" {
-		c.serverProblem(w, r, http.StatusConflict,
-			"Nobody was signed in: issuers cannot send a browser back to this address. "+useCommand(name))
+		c.showServer(w, r, http.StatusConflict,
+			"Nobody was signed in: issuers cannot send a browser back to this address. "+
+				useCommand(name))
 		return
 	}
 	s, err := c.o.Service.StartSignIn(r.Context(), name, q)
 	if err != nil {
 		e := c.o.Service.Explain(r.Context(), "sign-in", err)
 		text := sentence(e.Detail)
-		if e.Status == http.StatusConflict || e.Status == http.StatusBadGateway {
+		if oauth.CodeOf(err) == oauth.NotRegistered { // some issuers accept only loopback
 			text += " " + useCommand(name)
 		}
-		c.serverProblem(w, r, e.Status, text)
+		c.showServer(w, r, e.Status, text)
 		return
 	}
 	if len(s.State) > maxServerState {
-		c.serverProblem(w, r, http.StatusConflict,
-			"Nobody was signed in: the data of this sign-in does not fit into a cookie. "+useCommand(name))
+		c.showServer(w, r, http.StatusConflict,
+			"Nobody was signed in: the data of this sign-in does not fit into a cookie. "+
+				useCommand(name))
 		return
 	}
 	if s.Question == "" {
@@ -91,11 +94,6 @@ func useCommand(server string) string {
 	return "On your own machine, use: portcullis servers login " + server + "."
 }
 
-// serverProblem shows the page of the server with a problem.
-func (c *Console) serverProblem(w http.ResponseWriter, r *http.Request, status int, problem string) {
-	c.showServer(w, r, status, problem)
-}
-
 // keepServerSignIn stores the state in the browser; "" removes it. The issuer sends the browser
 // back from another site, so the cookie must be lax, unlike the cookie of the session.
 func (c *Console) keepServerSignIn(w http.ResponseWriter, r *http.Request, state string) {
@@ -103,7 +101,7 @@ func (c *Console) keepServerSignIn(w http.ResponseWriter, r *http.Request, state
 	if state == "" {
 		age = -1
 	}
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http on loopback a Secure cookie would not be kept
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // plain http drops Secure cookies
 		Name: c.serverCookieName(r), Value: state, Path: decide.Callback, MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.overTLS(r),
 	})
@@ -116,8 +114,8 @@ func (c *Console) serverCookieName(r *http.Request) string {
 	return serverCookie
 }
 
-// finishServerSignIn handles the callback. The cookie of the session does not arrive after a link of
-// another site, so only the sealed state says who began the sign-in.
+// finishServerSignIn handles the callback. The cookie of the session does not arrive after a link
+// of another site, so only the sealed state says who began the sign-in.
 func (c *Console) finishServerSignIn(w http.ResponseWriter, r *http.Request) {
 	p := &serverSignedInPage{
 		Page: Page{Title: "Sign-in at a server", Here: "-"}, Link: rootOf(r) + "admin/servers",
@@ -179,8 +177,24 @@ func signOutMessage(r *http.Request) (message, problem string) {
 	return message, problem
 }
 
-// NeedsSignIn reports whether the last load failed because the gateway is not signed in.
-func (p *serverPage) NeedsSignIn() bool {
-	return p.Outcome.Reason == outcome.ReasonSignInRequired ||
-		p.Outcome.Reason == outcome.ReasonCredentialExpired
+// signInMark returns what a server needs from an operator, if its last refusal says so, or "".
+func signInMark(o decide.Outcome) string {
+	switch o.Reason {
+	case outcome.ReasonSignInRequired:
+		return "Sign-in required"
+	case outcome.ReasonCredentialExpired:
+		return "Sign-in ended"
+	}
+	return ""
+}
+
+// SignInMark returns the mark of the server about its sign-in, or "".
+func (r serverRow) SignInMark() string { return signInMark(r.Outcome) }
+
+// SignInMark returns the mark of the server about its sign-in, or "".
+func (p *serverPage) SignInMark() string {
+	if c := p.Connection; c != nil && c.Status == connection.Ended {
+		return "Sign-in ended"
+	}
+	return signInMark(p.Outcome)
 }
