@@ -1,7 +1,10 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -22,3 +25,11 @@ type fixture struct {
 func newFixture(t testing.TB) *fixture { return &fixture{Fixture: admintest.New(t)} }
 
 func approveBody(hash tool.Hash) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }
+
+// copies counts the copies of the store that it served.
+type copies int
+
+func (c *copies) Copy(context.Context) (io.ReadCloser, int64, int, error) {
+	*c++
+	return io.NopCloser(strings.NewReader("copy")), 4, 1, nil
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/issuertest"
 )
@@ -20,23 +22,58 @@ import (
 // newSignInFixture is a fixture with a server at which the gateway can sign in.
 func newSignInFixture(t *testing.T) *fixture {
 	t.Helper()
-	h, issuer := newFixture(t), issuertest.New(t, issuertest.Habits{})
-	key := []byte(strings.Repeat("k", 32))
-	h.Decide.SignIns = connection.New(connection.Options{
-		Docs: h.Approvals, Table: "test", HTTP: &http.Client{},
-		Keys: &connection.LocalKey{Read: func() ([]byte, error) { return key, nil }},
-	})
-	h.Put(config.Key, fmt.Sprintf(
-		`{"mcpServers": {"notes": {"url": "%[1]s/mcp", "auth": {"issuer": %[1]q}}}}`, issuer.URL))
-	h.Sync()
+	return newSignInFixtureAt(t, issuertest.New(t, issuertest.Habits{}))
+}
+
+func newSignInFixtureAt(t *testing.T, issuer *issuertest.Issuer) *fixture {
+	t.Helper()
+	h := newFixture(t)
+	h.signsIn(&http.Client{}, "k")
+	h.configure(issuer, `"scopes": ["read", "write"]`)
 	h.Open()
 	return h
+}
+
+// signsIn makes the gateway sign in with a client, and a vault whose key has a letter only.
+func (h *fixture) signsIn(client oauth.Doer, letter string) {
+	key := []byte(strings.Repeat(letter, 32))
+	h.Decide.SignIns = connection.New(connection.Options{
+		Docs: h.Approvals, Table: "test", HTTP: client, Now: h.Clock.Now,
+		Keys: &connection.LocalKey{Read: func() ([]byte, error) { return key, nil }},
+	})
+}
+
+// guessedIssuer registers every client at every issuer, and has no metadata.
+type guessedIssuer struct{}
+
+func (guessedIssuer) Do(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if r.Method == http.MethodPost {
+		_, _ = w.WriteString(`{"client_id": "x"}`)
+	} else {
+		w.WriteHeader(http.StatusNotFound)
+	}
+	return w.Result(), nil
+}
+
+// configure puts a server into the config that is at no address where a server answers.
+func (h *fixture) configure(issuer *issuertest.Issuer, auth string) {
+	h.Put(config.Key, fmt.Sprintf(
+		`{"mcpServers": {"notes": {"url": "http://127.0.0.1:1/mcp", "auth": {"issuer": %q, %s}}}}`,
+		issuer.URL, auth))
+	h.Sync()
+}
+
+// askToSignIn presses the button of the sign-in, or the button of its question.
+func (h *fixture) askToSignIn(confirm string, headers ...string) agenttest.Answer {
+	form := url.Values{"csrf": {""}, "confirm": {confirm}}
+	return h.Submit("/admin/servers/notes/sign-in", form, headers...)
 }
 
 // start presses the button. It returns the address at the issuer, and the cookie.
 func (h *fixture) start(t *testing.T) (to string, cookie *http.Cookie) {
 	t.Helper()
-	a := h.Submit("/admin/servers/notes/sign-in", url.Values{"csrf": {""}})
+	a := h.askToSignIn("")
 	m := regexp.MustCompile(`href="(http[^"]*/authorize[^"]*)"`).FindStringSubmatch(a.Body)
 	cookies := (&http.Response{Header: a.Header}).Cookies()
 	if a.Status != http.StatusOK || m == nil || len(cookies) != 1 {
