@@ -38,10 +38,18 @@ func TestClientDocument(t *testing.T) {
 		want := map[string]any{
 			"client_id": "https://gate.example.com/oauth/client.json", "client_uri": "https://gate.example.com",
 			"client_name": "Portcullis", "application_type": "native", "token_endpoint_auth_method": "none",
-			"grant_types": []any{"authorization_code", "refresh_token"}, "response_types": []any{"code"},
-			"redirect_uris": []any{"https://people.example.com/admin/sign-in/callback", "http://127.0.0.1/callback", "http://localhost/callback"},
+			"grant_types": []any{
+				"authorization_code",
+				"refresh_token",
+			}, "response_types": []any{"code"},
+			"redirect_uris": []any{
+				"https://people.example.com/admin/sign-in/callback",
+				"http://127.0.0.1/callback",
+				"http://localhost/callback",
+			},
 		}
-		if diff := cmp.Diff(want, got); diff != "" || w.Header().Get("Content-Type") != "application/json" {
+		if diff := cmp.Diff(want, got); diff != "" ||
+			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s %v", diff, w.Header())
 		}
 	}

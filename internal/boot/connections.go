@@ -61,8 +61,17 @@ func (p *Program) record(ctx context.Context, l audit.Line, state string) {
 	if p.Stores.Events != nil {
 		var err error
 		if isNew, err = p.Stores.Events.PutChange(ctx, l, l.Action+" "+state); err != nil {
-			p.Log.LogAttrs(ctx, slog.LevelError, "audit event not stored",
-				slog.String("action", l.Action), slog.String("subject", l.Subject), slog.Any("error", err))
+			p.Log.LogAttrs(
+				ctx,
+				slog.LevelError,
+				"audit event not stored",
+				slog.String(
+					"action",
+					l.Action,
+				),
+				slog.String("subject", l.Subject),
+				slog.Any("error", err),
+			)
 			isNew = true // the lines of calls still get it
 		}
 	}

@@ -56,7 +56,12 @@ func (c listServersCmd) Run(ctx context.Context, env *environment, g *gateway) e
 	return printWhole(env.stdout, func(w io.Writer) {
 		t := newTable(w, "NAME", "STATUS", "SIGN-IN", "TOOLS")
 		for _, s := range all {
-			t.row(s.Name, s.Outcome.Status, signInOf(s), strconv.Itoa(s.Tools.Callable+s.Tools.Locked()))
+			t.row(
+				s.Name,
+				s.Outcome.Status,
+				signInOf(s),
+				strconv.Itoa(s.Tools.Callable+s.Tools.Locked()),
+			)
 		}
 		t.end()
 	})
@@ -139,7 +144,10 @@ func (c loginServerCmd) Run(ctx context.Context, env *environment) error {
 	defer g.close()
 	l, err := listenNear(c.Name)
 	if err != nil {
-		return fmt.Errorf("servers login: no port of 127.0.0.1 can be opened for the way back: %w", err)
+		return fmt.Errorf(
+			"servers login: no port of 127.0.0.1 can be opened for the way back: %w",
+			err,
+		)
 	}
 	defer func() { _ = l.Close() }()
 	q := decide.SignInQuery{Redirect: "http://" + l.Addr().String() + "/callback", Confirm: c.Yes}
@@ -157,7 +165,12 @@ func (c loginServerCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return fmt.Errorf("servers login: %w; nobody was signed in", err)
 	}
-	done, err := client.FinishSignIn.Do(ctx, g.Client, nil, map[string]string{"state": s.Value.State, "query": query})
+	done, err := client.FinishSignIn.Do(
+		ctx,
+		g.Client,
+		nil,
+		map[string]string{"state": s.Value.State, "query": query},
+	)
 	if err != nil {
 		return err
 	}
@@ -180,20 +193,35 @@ func (c loginServerCmd) confirm(env *environment, question string) error {
 func sentenceOf(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
 // wait sends the person to the issuer, and returns the query of the callback.
-func (c loginServerCmd) wait(ctx context.Context, env *environment, l net.Listener, s decide.SignInStart) (string, error) {
+func (c loginServerCmd) wait(
+	ctx context.Context,
+	env *environment,
+	l net.Listener,
+	s decide.SignInStart,
+) (string, error) {
 	fmt.Fprintf(env.stderr, "sign in at %s:\n\n  %s\n\n", inLine(s.Issuer), s.URL)
 	if len(s.Scopes) > 0 {
 		fmt.Fprintf(env.stderr, "requested: %s\n", inLine(strings.Join(s.Scopes, " ")))
 	}
 	if s.Unchecked {
-		fmt.Fprintln(env.stderr, "warning: the issuer publishes no metadata, so nobody knows whether it supports PKCE")
+		fmt.Fprintln(
+			env.stderr,
+			"warning: the issuer publishes no metadata, so nobody knows whether it supports PKCE",
+		)
 	}
 	if c.NoBrowser || env.browse == nil {
-		fmt.Fprint(env.stderr, "then paste the address of the page to which the browser was sent, and press Enter: ")
+		fmt.Fprint(
+			env.stderr,
+			"then paste the address of the page to which the browser was sent, and press Enter: ",
+		)
 		return pasted(env.stdin)
 	}
 	if err := env.browse(ctx, s.URL); err != nil {
-		fmt.Fprintf(env.stderr, "no browser could be started (%v): open the address yourself\n", err)
+		fmt.Fprintf(
+			env.stderr,
+			"no browser could be started (%v): open the address yourself\n",
+			err,
+		)
 	}
 	return callback(ctx, l, s.Issuer)
 }
@@ -203,7 +231,10 @@ func pasted(r io.Reader) (string, error) {
 	line, err := bufio.NewReader(io.LimitReader(r, 16<<10)).ReadString('\n')
 	u, parsed := url.Parse(strings.TrimSpace(line))
 	if parsed != nil || u.RawQuery == "" {
-		return "", errors.Join(errors.New("that is not the address of a page with a ? in it"), ignoreEnd(err))
+		return "", errors.Join(
+			errors.New("that is not the address of a page with a ? in it"),
+			ignoreEnd(err),
+		)
 	}
 	return u.RawQuery, nil
 }
@@ -267,7 +298,12 @@ func showSignedIn(w io.Writer, s decide.SignedIn) {
 	case s.Outcome == nil:
 		fmt.Fprintln(w, "its tools are loaded by the next sync")
 	case s.Outcome.Status == string(outcome.Available):
-		fmt.Fprintf(w, "it has %s; portcullis tools --server %s lists them\n", text.Count(s.Tools, "tool"), typed(c.Server))
+		fmt.Fprintf(
+			w,
+			"it has %s; portcullis tools --server %s lists them\n",
+			text.Count(s.Tools, "tool"),
+			typed(c.Server),
+		)
 	default:
 		fmt.Fprintf(w, "but it did not load: %s\n", inLine(s.Outcome.Message))
 	}
@@ -288,14 +324,27 @@ func (c logoutServerCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	return c.print(env.stdout, done, func(w io.Writer) {
 		switch out := done.Value; {
 		case !out.Was:
-			fmt.Fprintf(w, "the gateway was not signed in to %s; nothing was changed\n", inLine(c.Name))
+			fmt.Fprintf(
+				w,
+				"the gateway was not signed in to %s; nothing was changed\n",
+				inLine(c.Name),
+			)
 		case out.Revoked:
-			fmt.Fprintf(w, "signed out of %s: the tokens are deleted here and revoked at the issuer\n", inLine(c.Name))
+			fmt.Fprintf(
+				w,
+				"signed out of %s: the tokens are deleted here and revoked at the issuer\n",
+				inLine(c.Name),
+			)
 		case out.Problem == "":
 			fmt.Fprintf(w, "signed out of %s\n", inLine(c.Name))
 		default:
-			fmt.Fprintf(w, "signed out of %s: the tokens are deleted here, but the issuer did not revoke them (%s). "+
-				"Revoke the access in your account there\n", inLine(c.Name), inLine(out.Problem))
+			fmt.Fprintf(
+				w,
+				"signed out of %s: the tokens are deleted here, but the issuer did not revoke them (%s). "+
+					"Revoke the access in your account there\n",
+				inLine(c.Name),
+				inLine(out.Problem),
+			)
 		}
 	})
 }

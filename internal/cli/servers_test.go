@@ -37,13 +37,19 @@ func TestServersSession(t *testing.T) {
 	s.must(0, "servers", "files", "--dir", dir)
 
 	p := start(t, dir)
-	if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file", "args": map[string]any{}}).Text; !strings.Contains(got, "get_file") {
+	if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file", "args": map[string]any{}}).Text; !strings.Contains(
+		got,
+		"get_file",
+	) {
 		t.Errorf("an agent's call answers %s", got)
 	}
 	s.must(0, "servers", "login", "files", "--dir", dir)
 	s.must(0, "servers", "logout", "files", "--dir", dir)
 	s.must(0, "servers", "logout", "files", "--dir", dir)
-	if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file", "args": map[string]any{}}).Text; !strings.Contains(got, "The call was not carried out") {
+	if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file", "args": map[string]any{}}).Text; !strings.Contains(
+		got,
+		"The call was not carried out",
+	) {
 		t.Errorf("after the sign-out an agent's call answers %s", got)
 	}
 	s.browse, s.stdin = nil, "http://127.0.0.1:1/callback?code=x&state=forged\n"
@@ -68,7 +74,8 @@ func TestServersSession(t *testing.T) {
 		}
 		return err
 	}))
-	if info, err := os.Stat(filepath.Join(dir, folder.VaultFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, folder.VaultFile)); err != nil ||
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("%s: %v, %v", folder.VaultFile, info, err)
 	}
 }

@@ -51,9 +51,18 @@ func (e *echo) front(next http.Handler) http.Handler {
 		h.Set("Content-Type", "application/json")
 		switch m.Params.Name {
 		case "in_error":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%s,"data":{"a":%s}}}`, m.ID, text, text)
+			fmt.Fprintf(
+				w,
+				`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%s,"data":{"a":%s}}}`,
+				m.ID,
+				text,
+				text,
+			)
 		case "in_refusal":
-			h.Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write", error_description="`+seen+`"`)
+			h.Set(
+				"WWW-Authenticate",
+				`Bearer error="insufficient_scope", scope="write", error_description="`+seen+`"`,
+			)
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, seen)
 		case "in_failure":
@@ -62,8 +71,14 @@ func (e *echo) front(next http.Handler) http.Handler {
 		case "in_nonsense":
 			_, _ = io.WriteString(w, "{"+seen)
 		default:
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%s}],"structuredContent":{"seen":%s},"isError":%t}}`,
-				m.ID, text, text, m.Params.Name == "in_tool_error")
+			fmt.Fprintf(
+				w,
+				`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%s}],"structuredContent":{"seen":%s},"isError":%t}}`,
+				m.ID,
+				text,
+				text,
+				m.Params.Name == "in_tool_error",
+			)
 		}
 	})
 }
@@ -78,7 +93,14 @@ func TestTokensStaySecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, issuer := new(echo), issuertest.New(t, issuertest.Habits{})
 			o.Front = func(next http.Handler) http.Handler { return issuer.Front("read")(e.front(next)) }
-			ways := []string{"in_text", "in_tool_error", "in_error", "in_refusal", "in_failure", "in_nonsense"}
+			ways := []string{
+				"in_text",
+				"in_tool_error",
+				"in_error",
+				"in_refusal",
+				"in_failure",
+				"in_nonsense",
+			}
 			var tools []json.RawMessage
 			for _, way := range ways {
 				tools = append(tools, upstreamtest.Tool(way, "Repeat.", `{"readOnlyHint":true}`))
@@ -95,7 +117,10 @@ func TestTokensStaySecret(t *testing.T) {
 			var answers strings.Builder
 			for range 3 { // each round has another token
 				for _, way := range ways {
-					got := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"files:`+way+`","args":{}}}}`)
+					got := p.Send(
+						"/mcp",
+						`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"files:`+way+`","args":{}}}}`,
+					)
 					fmt.Fprintf(&answers, "%s: %s %v\n", way, got.Body, got.Header)
 				}
 				issuer.EndAccess()
@@ -110,11 +135,16 @@ func TestTokensStaySecret(t *testing.T) {
 			}
 			s.must(0, "servers", "files", "--dir", dir)
 			s.must(1, "doctor", "--dir", dir)
-			if text := s.text.String(); !strings.Contains(text, "server_insufficient_scope") || !strings.Contains(text, "allows: write.") {
+			if text := s.text.String(); !strings.Contains(text, "server_insufficient_scope") ||
+				!strings.Contains(text, "allows: write.") {
 				t.Errorf("the refused call is not reported:\n%s", text)
 			}
 			s.must(0, "audit", "--dir", dir)
-			outputs := map[string]string{"an answer": answers.String(), "the log": log, "the terminal": s.text.String()}
+			outputs := map[string]string{
+				"an answer":    answers.String(),
+				"the log":      log,
+				"the terminal": s.text.String(),
+			}
 			require.OK(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 				if err != nil || d.IsDir() {
 					return err
@@ -125,7 +155,11 @@ func TestTokensStaySecret(t *testing.T) {
 			}))
 			for name, text := range outputs {
 				if at := strings.Index(text, "secret-"); at >= 0 {
-					t.Errorf("%s contains a token: %q", name, text[max(0, at-200):min(len(text), at+100)])
+					t.Errorf(
+						"%s contains a token: %q",
+						name,
+						text[max(0, at-200):min(len(text), at+100)],
+					)
 				}
 			}
 		})

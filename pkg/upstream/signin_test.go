@@ -38,7 +38,11 @@ func (c *connections) Token(context.Context, oauth.Server) (secret.Text, error) 
 func (c *connections) Secrets(oauth.Server) []string                          { return nil }
 func (c *connections) Refused(context.Context, oauth.Server, outcome.Outcome) {}
 
-func (c *connections) Renew(_ context.Context, _ oauth.Server, rejected secret.Text) (secret.Text, error) {
+func (c *connections) Renew(
+	_ context.Context,
+	_ oauth.Server,
+	rejected secret.Text,
+) (secret.Text, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.renewal != nil {
@@ -52,17 +56,21 @@ func (c *connections) Renew(_ context.Context, _ oauth.Server, rejected secret.T
 
 // newSignInFixture has a server that accepts one token.
 func newSignInFixture(t *testing.T, c *connections, accepted *string) *fixture {
-	f := newFixture(t, Options{Connections: c}, upstreamtest.Options{Front: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if got := r.Header.Get("Authorization"); got != "Bearer "+*accepted {
-				w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-				w.WriteHeader(http.StatusUnauthorized)
-				fmt.Fprint(w, "not valid: ", got)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}})
+	f := newFixture(
+		t,
+		Options{Connections: c},
+		upstreamtest.Options{Front: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("Authorization"); got != "Bearer "+*accepted {
+					w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+					w.WriteHeader(http.StatusUnauthorized)
+					fmt.Fprint(w, "not valid: ", got)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}},
+	)
 	f.targets[0].SignIn = &oauth.Settings{}
 	return f
 }
@@ -74,7 +82,8 @@ func TestToken(t *testing.T) {
 	if out := f.available(); !out.Connected {
 		t.Error("the outcome knows of no sign-in")
 	}
-	if asked := c.asked; f.fails(Call{Name: "x"}).Outcome.Status != outcome.Denied || c.asked != asked {
+	if asked := c.asked; f.fails(Call{Name: "x"}).Outcome.Status != outcome.Denied ||
+		c.asked != asked {
 		t.Error("a call of a server without a sign-in asked for a token")
 	}
 	f.targets[0].Connected = true
@@ -89,7 +98,8 @@ func TestTokenRenewed(t *testing.T) {
 	f.works()
 	accepted = "secret-9"
 	e := f.fails(Call{Name: "x"})
-	if o := e.Outcome; o.Status != outcome.Denied || o.Reason != outcome.ReasonCredentialExpired || e.Delivered {
+	if o := e.Outcome; o.Status != outcome.Denied || o.Reason != outcome.ReasonCredentialExpired ||
+		e.Delivered {
 		t.Errorf("%+v", e)
 	}
 	if c.n != 3 || strings.Contains(e.Error(), "secret-") {
@@ -97,7 +107,7 @@ func TestTokenRenewed(t *testing.T) {
 	}
 }
 
-// What became of the token decides the outcome, and nothing is sent without it.
+// A token that cannot be read or renewed decides the outcome, and the client sends nothing.
 func TestTokenFails(t *testing.T) {
 	silent := &oauth.Fault{Code: oauth.Unreachable, Text: "the issuer does not answer"}
 	for name, tt := range map[string]struct {

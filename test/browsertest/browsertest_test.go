@@ -31,10 +31,18 @@ func serve(t *testing.T, body, script, style string) *httptest.Server {
 			http.NotFound(w, r)
 		default:
 			h.Set("Content-Type", "text/html; charset=utf-8")
-			h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: http://127.0.0.1:1; form-action 'self'; connect-src 'self'")
-			fmt.Fprintf(w, `<!doctype html><html lang="en"><head><title>Page</title><meta name="viewport" content="width=device-width, initial-scale=1">
+			h.Set(
+				"Content-Security-Policy",
+				"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: http://127.0.0.1:1; form-action 'self'; connect-src 'self'",
+			)
+			fmt.Fprintf(
+				w,
+				`<!doctype html><html lang="en"><head><title>Page</title><meta name="viewport" content="width=device-width, initial-scale=1">
 				<link rel="icon" href="data:,"><link rel="stylesheet" href="/style.css"><script src="/script.js" defer></script></head>
-				<body><main><h1>Page</h1><p id="query">%s</p>%s</main></body></html>`, strings.ReplaceAll(r.FormValue("q"), "<", "&lt;"), body)
+				<body><main><h1>Page</h1><p id="query">%s</p>%s</main></body></html>`,
+				strings.ReplaceAll(r.FormValue("q"), "<", "&lt;"),
+				body,
+			)
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -68,7 +76,8 @@ func TestFaults(t *testing.T) {
 					return strings.Contains(strings.Join(faults, "\n"), c.want)
 				})
 			}
-			if got := strings.Join(faults, "\n"); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			if got := strings.Join(faults, "\n"); !strings.Contains(got, c.want) ||
+				c.want == "" && got != "" {
 				t.Errorf("found %q, want %q", got, c.want)
 			}
 		})
@@ -85,8 +94,15 @@ func TestForgive(t *testing.T) {
 }
 
 func TestPresses(t *testing.T) {
-	tab := Open(t, serve(t, `<form action="/found"><label>Query <input name="q"></label><label>More <input name="more"></label><button>Send</button></form>`,
-		`document.addEventListener('keydown', e => { if (e.target === document.body && e.key === '?') { document.querySelector('h1').innerText = 'Help'; document.querySelector('[name=more]').focus(); e.preventDefault() } })`, "").URL)
+	tab := Open(
+		t,
+		serve(
+			t,
+			`<form action="/found"><label>Query <input name="q"></label><label>More <input name="more"></label><button>Send</button></form>`,
+			`document.addEventListener('keydown', e => { if (e.target === document.body && e.key === '?') { document.querySelector('h1').innerText = 'Help'; document.querySelector('[name=more]').focus(); e.preventDefault() } })`,
+			"",
+		).URL,
+	)
 	tab.Goto("/")
 	tab.Press("?")
 	tab.SeeText("h1", "Help")
@@ -97,7 +113,23 @@ func TestPresses(t *testing.T) {
 	if at := tab.Path(); at != "/found?q=a+B&more=x" {
 		t.Errorf("the keys lead to %s", at)
 	}
-	want := []string{"Shift", "?", "Shift", "Tab", "a", "Space", "Shift", "B", "é", "Backspace", "Tab", "x", "Shift", "Tab", "Enter"}
+	want := []string{
+		"Shift",
+		"?",
+		"Shift",
+		"Tab",
+		"a",
+		"Space",
+		"Shift",
+		"B",
+		"é",
+		"Backspace",
+		"Tab",
+		"x",
+		"Shift",
+		"Tab",
+		"Enter",
+	}
 	if got := tab.Presses(); !slices.Equal(got, want) {
 		t.Errorf("pressed\n%q, want\n%q", got, want)
 	}
@@ -107,13 +139,21 @@ func TestPresses(t *testing.T) {
 }
 
 func TestScripts(t *testing.T) {
-	tab := Open(t, serve(t, `<noscript>It works without.</noscript><form><input name="q" aria-label="q"><button>Send</button></form>`,
-		`document.querySelector('button').innerText = 'Changed'`, "").URL)
+	tab := Open(
+		t,
+		serve(
+			t,
+			`<noscript>It works without.</noscript><form><input name="q" aria-label="q"><button>Send</button></form>`,
+			`document.querySelector('button').innerText = 'Changed'`,
+			"",
+		).URL,
+	)
 	tab.Goto("/")
 	tab.SeeText("button", "Changed")
 	tab.Scripts(false)
 	tab.Goto("/")
-	if text := tab.Text("main"); !strings.Contains(text, "It works without.") || !strings.Contains(text, "Send") {
+	if text := tab.Text("main"); !strings.Contains(text, "It works without.") ||
+		!strings.Contains(text, "Send") {
 		t.Errorf("without script the page shows %q", text)
 	}
 	tab.Click("input")
@@ -128,7 +168,15 @@ func TestScripts(t *testing.T) {
 }
 
 func TestLooks(t *testing.T) {
-	tab := Open(t, serve(t, `<p id="wide">x</p>`, "", `#wide { width: 500px } @media (prefers-color-scheme: dark) { #wide { width: 2000px } main { overflow-x: clip } }`).URL)
+	tab := Open(
+		t,
+		serve(
+			t,
+			`<p id="wide">x</p>`,
+			"",
+			`#wide { width: 500px } @media (prefers-color-scheme: dark) { #wide { width: 2000px } main { overflow-x: clip } }`,
+		).URL,
+	)
 	tab.Goto("/")
 	for name, want := range map[string]bool{"1280-light": true, "1280-dark": false, "320-light": false, "320-dark": false, "zoomed": true} {
 		for _, look := range Looks {
@@ -137,19 +185,29 @@ func TestLooks(t *testing.T) {
 			}
 			tab.Look(look)
 			px, who := tab.width()
-			if fits := px <= tab.room() && len(who) == 0; fits != want || !fits && !strings.Contains(strings.Join(who, "\n"), `id="wide"`) {
+			if fits := px <= tab.room() && len(who) == 0; fits != want ||
+				!fits && !strings.Contains(strings.Join(who, "\n"), `id="wide"`) {
 				t.Errorf("%s: %d px (%q), want fits %v", name, px, who, want)
 			}
 			if ratio := Eval[int](tab, `devicePixelRatio`); ratio != look.Zoom {
-				t.Errorf("%s: %d device pixels are one of the page's, want %d", name, ratio, look.Zoom)
+				t.Errorf(
+					"%s: %d device pixels are one of the page's, want %d",
+					name,
+					ratio,
+					look.Zoom,
+				)
 			}
 		}
 	}
 }
 
 func TestViolations(t *testing.T) {
-	tab := Open(t, serve(t, `<p class="dim">hardly to be read</p><input name="nameless">`, "",
-		`body { background: #fff } @media (prefers-color-scheme: light) { .dim { color: #eee } }`).URL)
+	tab := Open(t, serve(
+		t,
+		`<p class="dim">hardly to be read</p><input name="nameless">`,
+		"",
+		`body { background: #fff } @media (prefers-color-scheme: light) { .dim { color: #eee } }`,
+	).URL)
 	tab.Goto("/")
 	found := func(rules string) []string {
 		var ids []string

@@ -36,12 +36,30 @@ const (
 func openGate(t *testing.T) *gate {
 	t.Helper()
 	t.Parallel()
-	g := &gate{issuer: startIssuer(t), server: upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{json.RawMessage(sendBefore), json.RawMessage(pay)}})}
+	g := &gate{
+		issuer: startIssuer(t),
+		server: upstreamtest.New(
+			t,
+			upstreamtest.Options{
+				Tools: []json.RawMessage{json.RawMessage(sendBefore), json.RawMessage(pay)},
+			},
+		),
+	}
 	env := signsInAt(g.issuer)
 	maps.Copy(env, map[string]string{"PORTCULLIS_ID_CLAIM": "client_id"})
 	dir := t.TempDir()
-	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"office": {"url": %q}}, "gateway": {"requests": true}, "tools": {"confirm": ["office:pay"]}}`, g.server.URL))
-	admin := g.issuer.Token("gateway", map[string]any{"scope": "portcullis:admin", "client_id": "admin"})
+	programtest.WriteConfig(
+		t,
+		dir,
+		fmt.Sprintf(
+			`{"mcpServers": {"office": {"url": %q}}, "gateway": {"requests": true}, "tools": {"confirm": ["office:pay"]}}`,
+			g.server.URL,
+		),
+	)
+	admin := g.issuer.Token(
+		"gateway",
+		map[string]any{"scope": "portcullis:admin", "client_id": "admin"},
+	)
 	p := programtest.StartWith(t, programtest.Access{Env: env, Admin: admin}, dir)
 	g.issuer.Client("console", "", p.URL+"/admin/login/callback")
 	g.server.SetTools([]json.RawMessage{json.RawMessage(sendNow), json.RawMessage(pay)})
@@ -52,7 +70,10 @@ func openGate(t *testing.T) *gate {
 
 // agent returns the credentials of an agent that acts for a person.
 func (g *gate) agent(id, human string) string {
-	return "Authorization: Bearer " + g.issuer.Token("gateway", map[string]any{"scope": "portcullis:write", "client_id": id, "sub": human})
+	return "Authorization: Bearer " + g.issuer.Token(
+		"gateway",
+		map[string]any{"scope": "portcullis:write", "client_id": id, "sub": human},
+	)
 }
 
 // call calls a tool of the server as an agent.
@@ -74,13 +95,24 @@ func (g *gate) enter(path, subject string, claims map[string]any) {
 // kim opens a page as kim, who may decide.
 func (g *gate) kim(path string) {
 	g.T.Helper()
-	g.enter(path, "8f3", map[string]any{"email": "kim@example.com", "email_verified": true, "groups": []string{"ops"}})
+	g.enter(
+		path,
+		"8f3",
+		map[string]any{
+			"email":          "kim@example.com",
+			"email_verified": true,
+			"groups":         []string{"ops"},
+		},
+	)
 }
 
 var (
 	askLink  = regexp.MustCompile(`/admin/ask/[A-Za-z0-9_-]+`)
 	someID   = regexp.MustCompile(`R-[0-9A-Z]{8}`)
-	someNote = map[string]any{"names": []string{"office:send_mail"}, "note": "to send the <b>quarterly</b> report"}
+	someNote = map[string]any{
+		"names": []string{"office:send_mail"},
+		"note":  "to send the <b>quarterly</b> report",
+	}
 )
 
 // The pages about a request follow what others do, and keep what a person types.
@@ -102,7 +134,11 @@ func TestRequestFollows(t *testing.T) {
 	tab.SeeText("#rest", "1 other agent asks for the same definition")
 
 	tab.Fill("input[name=reason]", "read it")
-	decline := map[string]any{"verdict": "declined", "hash": open.Requests[0].Hash, "reason": "use staging"}
+	decline := map[string]any{
+		"verdict": "declined",
+		"hash":    open.Requests[0].Hash,
+		"reason":  "use staging",
+	}
 	g.Ask(http.StatusOK, "/admin/requests/"+id+"/decide", decline, nil)
 	look()
 	tab.SeeText("#state", "declined")
@@ -125,7 +161,11 @@ func TestAskAndDecide(t *testing.T) {
 	if !blocked.IsError || link == "" {
 		t.Fatalf("the blocked call has no link to ask: %s", blocked.Text)
 	}
-	g.enter(link, "sam@example.com", map[string]any{"email": "sam@example.com", "email_verified": true})
+	g.enter(
+		link,
+		"sam@example.com",
+		map[string]any{"email": "sam@example.com", "email_verified": true},
+	)
 	tab.SeeText("h1", "deploy-bot")
 	tab.SeeText("main", "No request was made yet")
 	if tab.Has("header nav") || tab.Has("footer") {
@@ -198,9 +238,21 @@ func TestPersonSaysMore(t *testing.T) {
 	g := openGate(t)
 	tab := g.tab
 	var made struct{ Requests []struct{ Request string } }
-	g.CallJSON("request_access", map[string]any{"names": []string{"office:send_mail"}, "note": "I have to send the quarterly report to the board."}, &made, g.agent("deploy-bot", "sam@example.com"))
+	g.CallJSON(
+		"request_access",
+		map[string]any{
+			"names": []string{"office:send_mail"},
+			"note":  "I have to send the quarterly report to the board.",
+		},
+		&made,
+		g.agent("deploy-bot", "sam@example.com"),
+	)
 	id := made.Requests[0].Request
-	g.enter("/admin/ask/"+id, "sam@example.com", map[string]any{"email": "sam@example.com", "email_verified": true})
+	g.enter(
+		"/admin/ask/"+id,
+		"sam@example.com",
+		map[string]any{"email": "sam@example.com", "email_verified": true},
+	)
 	tab.SeeText("main", "I have to send the quarterly report")
 	tab.Fill(`input[name=why]`, "Today only; the list is in the wiki.")
 	tab.Click(`input[value="480"]`)
@@ -213,7 +265,11 @@ func TestPersonSaysMore(t *testing.T) {
 	}
 	tab.Shot("request")
 	tab.Loads("the button", func() { tab.ClickText("header button", "Sign out") })
-	g.enter("/admin/ask/"+id, "sam@example.com", map[string]any{"email": "sam@example.com", "email_verified": true})
+	g.enter(
+		"/admin/ask/"+id,
+		"sam@example.com",
+		map[string]any{"email": "sam@example.com", "email_verified": true},
+	)
 	tab.Loads("Withdraw", func() { tab.ClickText("main button", "Withdraw") })
 	tab.SeeText(".message", "You withdrew the request.")
 }
@@ -253,7 +309,8 @@ func TestConfirmACall(t *testing.T) {
 	tab.Fill(`input[name=reason]`, "use staging")
 	tab.Loads("Decline", func() { tab.ClickText("#decide button", "Decline") })
 	tab.SeeText(".message", "Declined.")
-	if no := g.call(bot, "pay", arguments); !no.IsError || !strings.Contains(no.Text, "use staging") {
+	if no := g.call(bot, "pay", arguments); !no.IsError ||
+		!strings.Contains(no.Text, "use staging") {
 		t.Errorf("the declined call: %s", no.Text)
 	}
 }
@@ -263,21 +320,45 @@ func TestConfirmACall(t *testing.T) {
 func TestHostileRequests(t *testing.T) {
 	g := openGate(t)
 	const bad = "\u202e\u2066\u200b\"><img src=x onerror=alert(1)><script>alert(2)</script><a href=javascript:alert(3)>"
-	bot := g.agent(`"><img src=x onerror=alert(1)>`+strings.Repeat("b", 200), bad[6:]+strings.Repeat("w", 150))
+	bot := g.agent(
+		`"><img src=x onerror=alert(1)>`+strings.Repeat("b", 200),
+		bad[6:]+strings.Repeat("w", 150),
+	)
 	var made struct {
 		Requests []struct{ Request, Message string }
 	}
-	g.CallJSON("request_access", map[string]any{"names": []string{"office:send_mail"}, "note": bad + strings.Repeat("w", 380)}, &made, bot)
+	g.CallJSON(
+		"request_access",
+		map[string]any{
+			"names": []string{"office:send_mail"},
+			"note":  bad + strings.Repeat("w", 380),
+		},
+		&made,
+		bot,
+	)
 	if len(made.Requests) != 1 || made.Requests[0].Request == "" {
 		t.Fatalf("%+v", made)
 	}
-	arguments, err := json.Marshal(map[string]any{bad: bad, "long": strings.Repeat("w", 20_000), "hidden": strings.Repeat("\u200b", 2_000)})
+	arguments, err := json.Marshal(
+		map[string]any{
+			bad:      bad,
+			"long":   strings.Repeat("w", 20_000),
+			"hidden": strings.Repeat("\u200b", 2_000),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	call := someID.FindString(g.call(bot, "pay", string(arguments)).Text)
 	g.kim("/admin/requests")
-	paths := []string{"/admin", "/admin/requests", "/admin/requests/" + made.Requests[0].Request, "/admin/requests/" + call, "/admin/ask/" + call, "/admin/ask/" + made.Requests[0].Request}
+	paths := []string{
+		"/admin",
+		"/admin/requests",
+		"/admin/requests/" + made.Requests[0].Request,
+		"/admin/requests/" + call,
+		"/admin/ask/" + call,
+		"/admin/ask/" + made.Requests[0].Request,
+	}
 	for n, path := range paths {
 		g.tab.Goto(path)
 		g.tab.See("h1")
@@ -317,7 +398,13 @@ func TestEnterInRequests(t *testing.T) {
 				g.fixture.enter(scripts)
 				pressed++
 				if after := state(); after != before {
-					t.Fatalf("scripts %v: Enter in a field of %s changed the state to %s, before %s", scripts, path, after, before)
+					t.Fatalf(
+						"scripts %v: Enter in a field of %s changed the state to %s, before %s",
+						scripts,
+						path,
+						after,
+						before,
+					)
 				}
 			}
 		}
@@ -325,5 +412,9 @@ func TestEnterInRequests(t *testing.T) {
 			t.Errorf("scripts %v: found %d fields: the search is broken", scripts, pressed)
 		}
 	}
-	local.Until(t, "the list has both requests", func() bool { return strings.Contains(state(), call) })
+	local.Until(
+		t,
+		"the list has both requests",
+		func() bool { return strings.Contains(state(), call) },
+	)
 }

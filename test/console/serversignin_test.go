@@ -18,11 +18,17 @@ func TestSignInAtAServer(t *testing.T) {
 	t.Parallel()
 	issuer := issuertest.New(t, issuertest.Habits{OtherSite: true})
 	server := upstreamtest.New(t, upstreamtest.Options{
-		Tools: []json.RawMessage{upstreamtest.Tool("get_page", "Read a page.", `{"readOnlyHint":true}`)},
+		Tools: []json.RawMessage{
+			upstreamtest.Tool("get_page", "Read a page.", `{"readOnlyHint":true}`),
+		},
 		Front: issuer.Front("read"),
 	})
 	dir := t.TempDir()
-	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"notes": {"url": %q}}}`, server.URL))
+	programtest.WriteConfig(
+		t,
+		dir,
+		fmt.Sprintf(`{"mcpServers": {"notes": {"url": %q}}}`, server.URL),
+	)
 	p := programtest.Start(t, dir, "--actor", "kim")
 	tab := browsertest.Open(t, p.URL, issuer.URL)
 	tab.Forgive(`status (400|409) of .*/admin/sign-in/callback`)
@@ -55,15 +61,22 @@ func TestSignInAtAServer(t *testing.T) {
 	if got := p.Call("call_tool_read", `{"name":"notes:get_page","args":{}}`); got.IsError {
 		t.Errorf("a call answers %s", got.Text)
 	}
-	if page := browsertest.Eval[string](tab, `document.documentElement.outerHTML`); strings.Contains(page, "secret-") {
+	if page := browsertest.Eval[string](tab, `document.documentElement.outerHTML`); strings.Contains(
+		page,
+		"secret-",
+	) {
 		t.Error("the page contains a token")
 	}
 	tab.Loads("the button", func() { tab.ClickText("main button", "Disconnect") })
-	tab.SeeText(".message", "The sign-in has ended: the tokens are deleted here and revoked at the issuer.")
+	tab.SeeText(
+		".message",
+		"The sign-in has ended: the tokens are deleted here and revoked at the issuer.",
+	)
 	if issuer.Count(&issuer.Revoked) != 1 {
 		t.Error("nothing was revoked")
 	}
-	if got := p.Call("call_tool_read", `{"name":"notes:get_page","args":{}}`); !got.IsError || !strings.Contains(got.Text, "not carried out") {
+	if got := p.Call("call_tool_read", `{"name":"notes:get_page","args":{}}`); !got.IsError ||
+		!strings.Contains(got.Text, "not carried out") {
 		t.Errorf("after the disconnection a call answers %s", got.Text)
 	}
 }

@@ -71,15 +71,26 @@ func (g suite) signsInToServers(t *testing.T) {
 		t.Errorf("a call with a copied table answers %s", r.Text)
 	}
 	there := w.Start(t, "admin", "PORTCULLIS_TABLE", copied)
-	if a := there.Send("/admin/servers/files", ""); !strings.Contains(a.Body, `"reason":"restored"`) {
+	if a := there.Send("/admin/servers/files", ""); !strings.Contains(
+		a.Body,
+		`"reason":"restored"`,
+	) {
 		t.Errorf("the server of a copied table: %d %s", a.Status, a.Body)
 	}
 
 	issuer.EndAll()
-	if r := first.Call("call_tool_read", json.RawMessage(getFile)); !r.IsError || !strings.Contains(first.Output(), `"Reason":"credential_expired"`) {
-		t.Errorf("a call after the issuer ended the connection: %s; the log:\n%s", r.Text, first.Output())
+	if r := first.Call("call_tool_read", json.RawMessage(getFile)); !r.IsError ||
+		!strings.Contains(first.Output(), `"Reason":"credential_expired"`) {
+		t.Errorf(
+			"a call after the issuer ended the connection: %s; the log:\n%s",
+			r.Text,
+			first.Output(),
+		)
 	}
-	if run := w.Start(t, "sync").Invoke([]byte(`{}`)); !strings.Contains(run.Output, `"Reason":"credential_expired"`) {
+	if run := w.Start(t, "sync").Invoke([]byte(`{}`)); !strings.Contains(
+		run.Output,
+		`"Reason":"credential_expired"`,
+	) {
 		t.Errorf("a sync after that does not count for the alarm: %s", run.Output)
 	}
 	functions := append(admin.Environments(), first, second, stolen, there)
@@ -102,7 +113,9 @@ func uses(calls map[string]int) int {
 func filesOf(t *testing.T, i *issuertest.Issuer) string {
 	t.Helper()
 	return upstreamtest.New(t, upstreamtest.Options{
-		Front: i.Front("read"), Tools: []json.RawMessage{upstreamtest.Tool("get_file", "Read a file.", `{"readOnlyHint":true}`)},
+		Front: i.Front(
+			"read",
+		), Tools: []json.RawMessage{upstreamtest.Tool("get_file", "Read a file.", `{"readOnlyHint":true}`)},
 	}).URL
 }
 
@@ -115,7 +128,8 @@ func vaultKey(t *testing.T, endpoint string) string {
 	name := fmt.Sprintf("alias/test-%d-sign-in", time.Now().UnixNano())
 	in := map[string]string{"AliasName": name, "TargetKeyId": made.KeyMetadata.KeyId}
 	var none struct{}
-	if err := kms.Call(t.Context(), "TrentService.CreateAlias", in, &none); err != nil && !strings.Contains(err.Error(), "JSON input") {
+	if err := kms.Call(t.Context(), "TrentService.CreateAlias", in, &none); err != nil &&
+		!strings.Contains(err.Error(), "JSON input") {
 		t.Fatal(err)
 	}
 	return strings.Replace(made.KeyMetadata.Arn, "key/"+made.KeyMetadata.KeyId, name, 1)
@@ -124,7 +138,16 @@ func vaultKey(t *testing.T, endpoint string) string {
 // login runs servers login without a browser. The test is the person at the issuer.
 func login(t *testing.T, url, credential string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), programtest.Build(t), "servers", "login", "files", "--url", url, "--no-browser")
+	cmd := exec.CommandContext(
+		t.Context(),
+		programtest.Build(t),
+		"servers",
+		"login",
+		"files",
+		"--url",
+		url,
+		"--no-browser",
+	)
 	cmd.Env = append(os.Environ(), "PORTCULLIS_TOKEN="+credential)
 	stdin, err := cmd.StdinPipe()
 	require.OK(t, err)
@@ -157,7 +180,8 @@ func login(t *testing.T, url, credential string) string {
 // wantFile calls the tool of the server.
 func wantFile(t *testing.T, f *lambdatest.Function, when string) {
 	t.Helper()
-	if r := f.Call("call_tool_read", json.RawMessage(getFile)); r.IsError || !strings.Contains(r.Text, "get_file") {
+	if r := f.Call("call_tool_read", json.RawMessage(getFile)); r.IsError ||
+		!strings.Contains(r.Text, "get_file") {
 		t.Fatalf("a call %s answers %s; the log:\n%s", when, r.Text, f.Output())
 	}
 }

@@ -12,7 +12,12 @@ import (
 
 // item returns a request for an item of the table.
 func item(action, key string, attributes ...string) roletest.Request {
-	return roletest.Request{Action: action, Resource: roletest.Table, LeadingKeys: []string{key}, Attributes: attributes}
+	return roletest.Request{
+		Action:      action,
+		Resource:    roletest.Table,
+		LeadingKeys: []string{key},
+		Attributes:  attributes,
+	}
 }
 
 // items returns one request for several items.
@@ -39,14 +44,27 @@ func places() []place {
 	} {
 		all = append(all, place{keys, items("", strings.Fields(keys)...)})
 	}
-	return append(all,
+	return append(
+		all,
 		place{"TOKENS, last_used alone", item("", "TOKENS", "PK", "SK", "last_used")},
 		place{"TOKENS, last_used and token", item("", "TOKENS", "PK", "SK", "last_used", "token")},
 		place{"a key that is not named", on("", roletest.Table)},
-		place{"the index decisions", roletest.Request{Resource: roletest.Index("decisions"), LeadingKeys: []string{"records"}}},
-		place{"another index", roletest.Request{Resource: roletest.Index("other"), LeadingKeys: []string{"records"}}},
+		place{
+			"the index decisions",
+			roletest.Request{
+				Resource:    roletest.Index("decisions"),
+				LeadingKeys: []string{"records"},
+			},
+		},
+		place{
+			"another index",
+			roletest.Request{Resource: roletest.Index("other"), LeadingKeys: []string{"records"}},
+		},
 		place{"a stream", on("", roletest.Table+"/stream/2026")},
-		place{"another table", on("", "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/other")},
+		place{
+			"another table",
+			on("", "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/other"),
+		},
 	)
 }
 
@@ -64,7 +82,11 @@ var functions = []string{"mcp", "sync", "plan", "work", "assemble", "admin", "ho
 func TestAccessToTheTable(t *testing.T) {
 	roles := roletest.Load(t)
 	var b strings.Builder
-	fmt.Fprintf(&b, "What each function may do with the table. Tried: %s.\n", strings.Join(actions, ", "))
+	fmt.Fprintf(
+		&b,
+		"What each function may do with the table. Tried: %s.\n",
+		strings.Join(actions, ", "),
+	)
 	for _, function := range functions {
 		role, ok := roles[function]
 		if !ok {
@@ -125,13 +147,24 @@ func TestRightsThatMatter(t *testing.T) {
 		for _, function := range functions {
 			allowed := allowedActions(roles[function], p.request)
 			for right, by := range map[string][]string{"GetItem BatchGetItem Query": want.read, "PutItem UpdateItem": want.write, "DeleteItem": want.remove} {
-				may := slices.ContainsFunc(strings.Fields(right), func(a string) bool { return slices.Contains(allowed, a) })
+				may := slices.ContainsFunc(
+					strings.Fields(right),
+					func(a string) bool { return slices.Contains(allowed, a) },
+				)
 				if may != slices.Contains(by, function) {
-					t.Errorf("%s, %s: may %q; want %s only for %q", function, p.name, allowed, right, by)
+					t.Errorf(
+						"%s, %s: may %q; want %s only for %q",
+						function,
+						p.name,
+						allowed,
+						right,
+						by,
+					)
 				}
 			}
 			for _, action := range allowed {
-				lists := action == "Query" && (function == "mcp" || function != "admin" && strings.HasPrefix(p.name, "CRED#"))
+				lists := action == "Query" &&
+					(function == "mcp" || function != "admin" && strings.HasPrefix(p.name, "CRED#"))
 				if !strings.HasSuffix(action, "Item") && action != "Query" || lists {
 					t.Errorf("%s, %s: may %s", function, p.name, action)
 				}

@@ -33,11 +33,23 @@ func TestAccessLog(t *testing.T) {
 				t.Errorf("%s: a line contains $context.%s", name, v[1])
 			}
 		}
-		if strings.Contains(variable.ReplaceAllString(format, ""), "$") || strings.Contains(format, "\n") {
+		if strings.Contains(variable.ReplaceAllString(format, ""), "$") ||
+			strings.Contains(format, "\n") {
 			t.Errorf("%s: the format has another variable or a newline: %s", name, format)
 		}
 		line := require.JSON[map[string]any](t, variable.ReplaceAllString(format, "7"))
-		want := []string{"at", "bytes", "error", "failed", "function_ms", "id", "ip", "ms", "route", "status"}
+		want := []string{
+			"at",
+			"bytes",
+			"error",
+			"failed",
+			"function_ms",
+			"id",
+			"ip",
+			"ms",
+			"route",
+			"status",
+		}
 		if name == "rest" {
 			want = append(want, "waf")
 		}
@@ -54,7 +66,12 @@ func TestAccessLogIsOn(t *testing.T) {
 		values := maps.Clone(front)
 		values["AccessLog"] = "false"
 		if !x.deployed(t, front).has("AccessLogs") || x.deployed(t, values).has("AccessLogs") {
-			t.Errorf("%v: AccessLogs exist by default: %v, with AccessLog=false: %v", front, x.deployed(t, front).has("AccessLogs"), x.deployed(t, values).has("AccessLogs"))
+			t.Errorf(
+				"%v: AccessLogs exist by default: %v, with AccessLog=false: %v",
+				front,
+				x.deployed(t, front).has("AccessLogs"),
+				x.deployed(t, values).has("AccessLogs"),
+			)
 		}
 	}
 }
@@ -72,18 +89,35 @@ func TestThrottles(t *testing.T) {
 	require.OK(t, err)
 	got := map[string]string{}
 	for key, setting := range settings {
-		if routes[key] == "" || !strings.Contains(string(raw), `"`+routes[key]+`"`) && !strings.Contains(string(raw), "${"+routes[key]+"}") {
-			t.Errorf("%s is throttled, but the stage does not depend on its route %q", key, routes[key])
+		if routes[key] == "" ||
+			!strings.Contains(string(raw), `"`+routes[key]+`"`) &&
+				!strings.Contains(string(raw), "${"+routes[key]+"}") {
+			t.Errorf(
+				"%s is throttled, but the stage does not depend on its route %q",
+				key,
+				routes[key],
+			)
 		}
 		choice, conditional := setting.(map[string]any)["Fn::If"].([]any)
-		if only := x.Resources[routes[key]].Condition; conditional != (only != stage.Condition) || conditional && choice[0] != only {
-			t.Errorf("%s is throttled under the condition %v, but exists under %s", key, choice, only)
+		if only := x.Resources[routes[key]].Condition; conditional != (only != stage.Condition) ||
+			conditional && choice[0] != only {
+			t.Errorf(
+				"%s is throttled under the condition %v, but exists under %s",
+				key,
+				choice,
+				only,
+			)
 		}
 		if conditional {
 			setting = choice[1]
 		}
 		s := setting.(map[string]any)
-		got[key] = fmt.Sprint(s["ThrottlingRateLimit"], "/s, ", s["ThrottlingBurstLimit"], " at once")
+		got[key] = fmt.Sprint(
+			s["ThrottlingRateLimit"],
+			"/s, ",
+			s["ThrottlingBurstLimit"],
+			" at once",
+		)
 	}
 	want := map[string]string{
 		"GET /healthz": "5/s, 10 at once", "ANY /.well-known/{proxy+}": "20/s, 40 at once",
@@ -102,7 +136,12 @@ func TestThrottles(t *testing.T) {
 		}
 		if path := s["ResourcePath"].(string); path != "/*" {
 			path = strings.ReplaceAll(strings.TrimPrefix(path, "/"), "~1", "/")
-			got[s["HttpMethod"].(string)+" "+path] = fmt.Sprint(s["ThrottlingRateLimit"], "/s, ", s["ThrottlingBurstLimit"], " at once")
+			got[s["HttpMethod"].(string)+" "+path] = fmt.Sprint(
+				s["ThrottlingRateLimit"],
+				"/s, ",
+				s["ThrottlingBurstLimit"],
+				" at once",
+			)
 		}
 	}
 	if !maps.Equal(got, want) {
@@ -128,8 +167,16 @@ func TestEverythingKeptHasTheKey(t *testing.T) {
 			found[r.Type]++
 			raw, err := json.Marshal(r.Properties[property])
 			require.OK(t, err)
-			if !strings.Contains(string(raw), `"OwnKey"`) || !strings.Contains(string(raw), `"KmsKeyArn"`) {
-				t.Errorf("%s: %s %s is not encrypted with KmsKeyArn: %s is %s", file, r.Type, name, property, raw)
+			if !strings.Contains(string(raw), `"OwnKey"`) ||
+				!strings.Contains(string(raw), `"KmsKeyArn"`) {
+				t.Errorf(
+					"%s: %s %s is not encrypted with KmsKeyArn: %s is %s",
+					file,
+					r.Type,
+					name,
+					property,
+					raw,
+				)
 			}
 		}
 	}
@@ -140,7 +187,8 @@ func TestEverythingKeptHasTheKey(t *testing.T) {
 		y := nested(t, file)
 		check(file, y)
 		parameters, _ := x.Resources[name].Properties["Parameters"].(map[string]any)
-		if _, takes := y.Parameters["KmsKeyArn"]; takes && text(parameters["KmsKeyArn"]) != "KmsKeyArn" {
+		if _, takes := y.Parameters["KmsKeyArn"]; takes &&
+			text(parameters["KmsKeyArn"]) != "KmsKeyArn" {
 			t.Errorf("%s does not receive KmsKeyArn", file)
 		}
 	}
@@ -156,7 +204,8 @@ func TestFunctionsInVpc(t *testing.T) {
 	x := expand(t)
 	for _, name := range x.of("AWS::Lambda::Function") {
 		got := text(x.Resources[name].Properties["VpcConfig"])
-		inVpc := strings.HasPrefix(got, "If(InVpc, ") && strings.Contains(got, "VpcSubnetIds") && strings.Contains(got, "VpcSecurityGroupIds")
+		inVpc := strings.HasPrefix(got, "If(InVpc, ") && strings.Contains(got, "VpcSubnetIds") &&
+			strings.Contains(got, "VpcSecurityGroupIds")
 		if name != "HookFunction" && !inVpc {
 			t.Errorf("%s has the VPC %s", name, got)
 		}
@@ -180,7 +229,10 @@ func TestAccessLogLine(t *testing.T) {
 	const envelope = 26 // bytes that CloudWatch Logs charges in addition for each event
 	page, err := os.ReadFile(filepath.Join(root, "docs", "cost.md"))
 	require.OK(t, err)
-	if row := fmt.Sprintf("| access log, 1 M requests × %.2f KB × ", float64(len(line)+envelope)/1000); !strings.Contains(string(page), row) {
+	if row := fmt.Sprintf("| access log, 1 M requests × %.2f KB × ", float64(len(line)+envelope)/1000); !strings.Contains(
+		string(page),
+		row,
+	) {
 		t.Errorf("docs/cost.md does not contain %q", row)
 	}
 }

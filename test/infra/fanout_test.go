@@ -18,12 +18,24 @@ func triesOfPlan() []try {
 		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
 		{"takes a batch", on(receive, roletest.WorkQueue), false},
 		{"stores the plan", on("s3:PutObject", roletest.Object("catalog/planned.json")), true},
-		{"keeps the last good config", on("s3:PutObject", roletest.Object("catalog/last_good_config.json")), true},
+		{
+			"keeps the last good config",
+			on("s3:PutObject", roletest.Object("catalog/last_good_config.json")),
+			true,
+		},
 		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), false},
-		{"stores what it found", on("s3:PutObject", roletest.Object("catalog/servers/github.found")), false},
+		{
+			"stores what it found",
+			on("s3:PutObject", roletest.Object("catalog/servers/github.found")),
+			false,
+		},
 		{"removes a catalog", on("s3:DeleteObject", roletest.Object("catalog/0a.snap")), false},
 		{"publishes to the topics", on("sns:Publish", roletest.Topics), true},
-		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), true},
+		{
+			"reads a secret of notices",
+			on("ssm:GetParameter", roletest.Parameter("notify/slack")),
+			true,
+		},
 	}
 }
 
@@ -35,12 +47,24 @@ func triesOfWork() []try {
 		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
 		{"takes an assembly", on(receive, roletest.AssembleQueue), false},
 		{"empties its queue", on("sqs:PurgeQueue", roletest.WorkQueue), false},
-		{"stores what it found", on("s3:PutObject", roletest.Object("catalog/servers/github.found")), true},
+		{
+			"stores what it found",
+			on("s3:PutObject", roletest.Object("catalog/servers/github.found")),
+			true,
+		},
 		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), false},
 		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
-		{"removes what was found", on("s3:DeleteObject", roletest.Object("catalog/servers/github.found")), false},
+		{
+			"removes what was found",
+			on("s3:DeleteObject", roletest.Object("catalog/servers/github.found")),
+			false,
+		},
 		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), true},
-		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), false},
+		{
+			"reads a secret of notices",
+			on("ssm:GetParameter", roletest.Parameter("notify/slack")),
+			false,
+		},
 		{"publishes", on("sns:Publish", roletest.Topics), false},
 	}
 }
@@ -53,10 +77,22 @@ func triesOfAssemble() []try {
 		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), true},
 		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
 		{"removes a catalog", on("s3:DeleteObject", roletest.Object("catalog/0a.snap")), true},
-		{"removes what was found", on("s3:DeleteObject", roletest.Object("catalog/servers/github.found")), true},
-		{"removes the catalog", on("s3:DeleteObject", roletest.Object("catalog/current.json")), false},
+		{
+			"removes what was found",
+			on("s3:DeleteObject", roletest.Object("catalog/servers/github.found")),
+			true,
+		},
+		{
+			"removes the catalog",
+			on("s3:DeleteObject", roletest.Object("catalog/current.json")),
+			false,
+		},
 		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), false},
-		{"reads a secret of notices", on("secretsmanager:GetSecretValue", roletest.Secret("notify/slack")), false},
+		{
+			"reads a secret of notices",
+			on("secretsmanager:GetSecretValue", roletest.Secret("notify/slack")),
+			false,
+		},
 		{"starts the sync function", on("lambda:InvokeFunction", roletest.Syncer), false},
 	}
 }
@@ -76,24 +112,49 @@ func TestQueuesFitTheFunctions(t *testing.T) {
 		return int(n)
 	}
 	for queue, times := range map[string]int{"Work": 6, "Assemble": 1} { // AWS requires 6; a FIFO group waits
-		timeout, err := strconv.Atoi(functions.text(functions.Resources[queue+"Function"].Properties["Timeout"]))
-		if again := seconds(queue, "VisibilityTimeout"); err != nil || again < times*timeout || queue == "Assemble" && again <= timeout {
-			t.Errorf("%s delivers a message again after %d s, but its function may take %d s", queue, again, timeout)
+		timeout, err := strconv.Atoi(
+			functions.text(functions.Resources[queue+"Function"].Properties["Timeout"]),
+		)
+		if again := seconds(queue, "VisibilityTimeout"); err != nil || again < times*timeout ||
+			queue == "Assemble" && again <= timeout {
+			t.Errorf(
+				"%s delivers a message again after %d s, but its function may take %d s",
+				queue,
+				again,
+				timeout,
+			)
 		}
 		redrive := x.Resources[queue].Properties["RedrivePolicy"].(map[string]any)
-		if got := text(redrive["deadLetterTargetArn"]); got != queue+"Dead.Arn" || redrive["maxReceiveCount"] != 3.0 {
-			t.Errorf("failed messages of %s go to %s after %v tries", queue, got, redrive["maxReceiveCount"])
+		if got := text(redrive["deadLetterTargetArn"]); got != queue+"Dead.Arn" ||
+			redrive["maxReceiveCount"] != 3.0 {
+			t.Errorf(
+				"failed messages of %s go to %s after %v tries",
+				queue,
+				got,
+				redrive["maxReceiveCount"],
+			)
 		}
 		// The retention time in the dead-letter queue of a standard queue starts when the message
 		// is first sent.
-		if keeps := seconds(queue, "MessageRetentionPeriod"); keeps < 3*seconds(queue, "VisibilityTimeout") || seconds(queue+"Dead", "MessageRetentionPeriod") < 10*keeps {
+		if keeps := seconds(queue, "MessageRetentionPeriod"); keeps < 3*seconds(
+			queue,
+			"VisibilityTimeout",
+		) ||
+			seconds(queue+"Dead", "MessageRetentionPeriod") < 10*keeps {
 			t.Errorf("%s keeps a message for %d s", queue, keeps)
 		}
-		if fifo := x.Resources[queue].Properties["FifoQueue"]; fifo != x.Resources[queue+"Dead"].Properties["FifoQueue"] || (fifo == true) != (queue == "Assemble") {
-			t.Errorf("%s is FIFO: %v, its dead letters %v", queue, fifo, x.Resources[queue+"Dead"].Properties["FifoQueue"])
+		if fifo := x.Resources[queue].Properties["FifoQueue"]; fifo != x.Resources[queue+"Dead"].Properties["FifoQueue"] ||
+			(fifo == true) != (queue == "Assemble") {
+			t.Errorf(
+				"%s is FIFO: %v, its dead letters %v",
+				queue,
+				fifo,
+				x.Resources[queue+"Dead"].Properties["FifoQueue"],
+			)
 		}
 		mapping := functions.Resources[queue+"Mapping"].Properties
-		if got := functions.text(mapping["EventSourceArn"]); got != "FanOut.Outputs."+queue+"Arn" || mapping["BatchSize"] != 1.0 {
+		if got := functions.text(mapping["EventSourceArn"]); got != "FanOut.Outputs."+queue+"Arn" ||
+			mapping["BatchSize"] != 1.0 {
 			t.Errorf("%s is called with %v messages of %s", queue, mapping["BatchSize"], got)
 		}
 	}
@@ -128,8 +189,14 @@ func TestFunctionsNeedTheirQueues(t *testing.T) {
 		needs []string
 	}{"SyncFunction": {"plan", []string{work, assemble}}, "WorkFunction": {"work", []string{assemble}}, "AssembleFunction": {"assemble", nil}} {
 		env := d.environment(function)
-		if _, err := boot.Load(func(name string) string { return env[name] }); err != nil || env["PORTCULLIS_SYNC_ROLE"] != part.role {
-			t.Errorf("%s with the role %q does not start: %v", function, env["PORTCULLIS_SYNC_ROLE"], err)
+		if _, err := boot.Load(func(name string) string { return env[name] }); err != nil ||
+			env["PORTCULLIS_SYNC_ROLE"] != part.role {
+			t.Errorf(
+				"%s with the role %q does not start: %v",
+				function,
+				env["PORTCULLIS_SYNC_ROLE"],
+				err,
+			)
 		}
 		for _, queue := range part.needs {
 			_, err := boot.Load(func(name string) string {
@@ -138,7 +205,8 @@ func TestFunctionsNeedTheirQueues(t *testing.T) {
 				}
 				return env[name]
 			})
-			if err == nil || !strings.Contains(err.Error(), queue+" is not set: the URL of the SQS queue") {
+			if err == nil ||
+				!strings.Contains(err.Error(), queue+" is not set: the URL of the SQS queue") {
 				t.Errorf("%s without %s: %v", function, queue, err)
 			}
 		}

@@ -22,13 +22,23 @@ func (s *stack) checkSignIn(mail string) {
 		KeyMetadata struct{ Enabled bool }
 	}
 	kms := awsjson.New(emulator.Config(s.endpoint), "kms")
-	require.OK(s.t, kms.Call(s.t.Context(), "TrentService.DescribeKey", map[string]string{"KeyId": "alias/" + s.name + "-sign-in"}, &key))
+	require.OK(
+		s.t,
+		kms.Call(
+			s.t.Context(),
+			"TrentService.DescribeKey",
+			map[string]string{"KeyId": "alias/" + s.name + "-sign-in"},
+			&key,
+		),
+	)
 	if !key.KeyMetadata.Enabled {
 		s.t.Error("the key is not enabled")
 	}
 	issuer := issuertest.New(s.t, issuertest.Habits{})
 	files := upstreamtest.New(s.t, upstreamtest.Options{
-		Front: issuer.Front("read"), Tools: []json.RawMessage{upstreamtest.Tool("get_file", "Read a file.", `{"readOnlyHint":true}`)},
+		Front: issuer.Front(
+			"read",
+		), Tools: []json.RawMessage{upstreamtest.Tool("get_file", "Read a file.", `{"readOnlyHint":true}`)},
 	})
 	dir := s.folder(mail)
 	path := filepath.Join(dir, "config", "mcp_config.json")
@@ -46,8 +56,15 @@ func (s *stack) checkSignIn(mail string) {
 		return server.Outcome.Reason == "sign_in_required"
 	})
 	var start struct{ URL, State string }
-	s.Ask(200, "/admin/servers/files/sign-in", `{"redirect":"http://127.0.0.1:4711/callback"}`, &start)
-	finish, err := json.Marshal(map[string]string{"state": start.State, "query": issuertest.Query(s.t, start.URL)})
+	s.Ask(
+		200,
+		"/admin/servers/files/sign-in",
+		`{"redirect":"http://127.0.0.1:4711/callback"}`,
+		&start,
+	)
+	finish, err := json.Marshal(
+		map[string]string{"state": start.State, "query": issuertest.Query(s.t, start.URL)},
+	)
 	require.OK(s.t, err)
 	var done struct {
 		Connection struct{ Status string }

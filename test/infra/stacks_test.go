@@ -47,7 +47,13 @@ func TestAlarmsAreOfOneStack(t *testing.T) {
 				if m["Namespace"] == observe.Namespace {
 					ours++
 					if !ofStack.Match(dimensions) {
-						t.Errorf("%s: %s uses %s of all stacks: %s", path, name, m["MetricName"], dimensions)
+						t.Errorf(
+							"%s: %s uses %s of all stacks: %s",
+							path,
+							name,
+							m["MetricName"],
+							dimensions,
+						)
 					}
 				} else if !strings.Contains(string(dimensions), `"Ref"`) && !strings.Contains(string(dimensions), `"Fn::GetAtt"`) {
 					t.Errorf("%s: %s uses %s of the whole account: %s", path, name, m["MetricName"], dimensions)
@@ -55,7 +61,11 @@ func TestAlarmsAreOfOneStack(t *testing.T) {
 			}
 		}
 		if filters := x.of("AWS::Logs::MetricFilter"); len(filters) > 0 {
-			t.Errorf("%s: the metrics of %v have no dimension Stack; use metrics in log lines", path, filters)
+			t.Errorf(
+				"%s: the metrics of %v have no dimension Stack; use metrics in log lines",
+				path,
+				filters,
+			)
 		}
 	}
 	if ours < 10 {
@@ -73,14 +83,21 @@ func TestPagesAreOfOneStack(t *testing.T) {
 		`\["Portcullis",`: `\["Portcullis", "\w+", "Stack", "\$\{Stack\}",`,
 		`\{Portcullis,`:   `\{Portcullis,Stack,[\w,]+\} Stack=\\?"\$\{Stack\}\\?" `,
 	} {
-		n, m := len(regexp.MustCompile(all).FindAllString(text, -1)), len(regexp.MustCompile(one).FindAllString(text, -1))
+		n, m := len(
+			regexp.MustCompile(all).FindAllString(text, -1),
+		), len(
+			regexp.MustCompile(one).FindAllString(text, -1),
+		)
 		if n == 0 || n != m {
 			t.Errorf("the dashboard has %d of %s, but only %d with the stack", n, all, m)
 		}
 	}
 	for _, name := range x.of("AWS::Logs::QueryDefinition") {
 		p := x.Resources[name].Properties
-		if named, _ := p["Name"].(map[string]any)["Fn::Sub"].(string); !strings.HasPrefix(named, "${Stack}/") {
+		if named, _ := p["Name"].(map[string]any)["Fn::Sub"].(string); !strings.HasPrefix(
+			named,
+			"${Stack}/",
+		) {
 			t.Errorf("the query %s has the same name %v in each stack", name, p["Name"])
 		}
 	}
@@ -104,24 +121,61 @@ func TestTwoStacks(t *testing.T) {
 	endpoint := emulator.Start(t)
 	x := expand(t)
 	for _, name := range []string{"blue", "green"} {
-		d := x.deployed(t, map[string]string{"AuthMode": "token", "AlarmMath": "false", "SavedQueries": "false", "SignIn": "true"})
+		d := x.deployed(
+			t,
+			map[string]string{
+				"AuthMode":     "token",
+				"AlarmMath":    "false",
+				"SavedQueries": "false",
+				"SignIn":       "true",
+			},
+		)
 		d.values["AWS::StackName"] = name
 		values := map[string]string{}
 		for p, v := range x.Resources["Observability"].Properties["Parameters"].(map[string]any) {
 			values[p] = d.text(v)
 		}
-		emulator.Deploy(t, endpoint, name, filepath.Join(root, "infra", "observability.yaml"), values)
+		emulator.Deploy(
+			t,
+			endpoint,
+			name,
+			filepath.Join(root, "infra", "observability.yaml"),
+			values,
+		)
 	}
 	calls := observe.NewMeter("blue", "mcp", nil)
 	fails, works := observe.NewMeter("blue", "sync", nil), observe.NewMeter("green", "sync", nil)
 	for range 3 {
-		count(t, endpoint, fails.Sync(observe.SyncRun{Result: "failed", Catalog: &observe.CatalogCounts{Age: 2 * time.Hour, Stale: true}}))
+		count(
+			t,
+			endpoint,
+			fails.Sync(
+				observe.SyncRun{
+					Result:  "failed",
+					Catalog: &observe.CatalogCounts{Age: 2 * time.Hour, Stale: true},
+				},
+			),
+		)
 		count(t, endpoint, fails.GivenUp(1))
 		for _, m := range []*observe.Meter{fails, calls} {
-			count(t, endpoint, m.Upstream(t.Context(), "files", "denied", "credential_expired", time.Second))
-			count(t, endpoint, works.Upstream(t.Context(), "mail", "denied", "sign_in_required", time.Second))
+			count(
+				t,
+				endpoint,
+				m.Upstream(t.Context(), "files", "denied", "credential_expired", time.Second),
+			)
+			count(
+				t,
+				endpoint,
+				works.Upstream(t.Context(), "mail", "denied", "sign_in_required", time.Second),
+			)
 		}
-		count(t, endpoint, works.Sync(observe.SyncRun{Result: "ok", Catalog: &observe.CatalogCounts{Age: time.Minute}}))
+		count(
+			t,
+			endpoint,
+			works.Sync(
+				observe.SyncRun{Result: "ok", Catalog: &observe.CatalogCounts{Age: time.Minute}},
+			),
+		)
 	}
 	var all struct{ MetricAlarms []alarm }
 	watch(t, endpoint, "DescribeAlarms", map[string]any{"MaxRecords": 100}, &all)
@@ -134,7 +188,10 @@ func TestTwoStacks(t *testing.T) {
 		}
 	}
 	if len(breached["blue"]) != 6 {
-		t.Errorf("breached alarms of the failing stack: %v, want CatalogOld, ConfigStale, ConnectionEnded, ConnectionEndedInCalls, NoticesGivenUp and SyncFailed", breached["blue"])
+		t.Errorf(
+			"breached alarms of the failing stack: %v, want CatalogOld, ConfigStale, ConnectionEnded, ConnectionEndedInCalls, NoticesGivenUp and SyncFailed",
+			breached["blue"],
+		)
 	}
 	if len(breached["green"]) > 0 {
 		t.Errorf("metrics of another stack breach %v", breached["green"])
@@ -146,7 +203,8 @@ func TestTwoStacks(t *testing.T) {
 func count(t *testing.T, endpoint string, counted []slog.Attr) {
 	t.Helper()
 	var out strings.Builder
-	slog.New(slog.NewJSONHandler(&out, nil)).LogAttrs(t.Context(), slog.LevelInfo, "metrics", counted...)
+	slog.New(slog.NewJSONHandler(&out, nil)).
+		LogAttrs(t.Context(), slog.LevelInfo, "metrics", counted...)
 	members := require.JSON[map[string]any](t, out.String())
 	header := require.JSON[struct {
 		AWS struct {
@@ -163,9 +221,22 @@ func count(t *testing.T, endpoint string, counted []slog.Attr) {
 			dimensions = append(dimensions, map[string]any{"Name": name, "Value": members[name]})
 		}
 		for _, m := range set.Metrics {
-			data = append(data, map[string]any{"MetricName": m.Name, "Value": members[m.Name], "Dimensions": dimensions})
+			data = append(
+				data,
+				map[string]any{
+					"MetricName": m.Name,
+					"Value":      members[m.Name],
+					"Dimensions": dimensions,
+				},
+			)
 		}
-		watch(t, endpoint, "PutMetricData", map[string]any{"Namespace": set.Namespace, "MetricData": data}, nil)
+		watch(
+			t,
+			endpoint,
+			"PutMetricData",
+			map[string]any{"Namespace": set.Namespace, "MetricData": data},
+			nil,
+		)
 	}
 }
 
@@ -191,7 +262,8 @@ func (a alarm) breached(t *testing.T, endpoint string) bool {
 		if !ok {
 			t.Errorf("%s: no %s in %v", a.AlarmName, a.Statistic, p)
 		}
-		if value > a.Threshold || a.ComparisonOperator == "GreaterThanOrEqualToThreshold" && value == a.Threshold {
+		if value > a.Threshold ||
+			a.ComparisonOperator == "GreaterThanOrEqualToThreshold" && value == a.Threshold {
 			return true
 		}
 	}
@@ -203,11 +275,19 @@ func watch(t *testing.T, endpoint, action string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	require.OK(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(
+		t.Context(),
+		http.MethodPost,
+		endpoint+"/",
+		bytes.NewReader(body),
+	)
 	require.OK(t, err)
 	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
 	r.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801."+action)
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/monitoring/aws4_request, SignedHeaders=host, Signature=0")
+	r.Header.Set(
+		"Authorization",
+		"AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/monitoring/aws4_request, SignedHeaders=host, Signature=0",
+	)
 	answer, err := http.DefaultClient.Do(r)
 	require.OK(t, err)
 	defer answer.Body.Close()

@@ -106,8 +106,16 @@ func (i *Issuer) metadata(w http.ResponseWriter, _ *http.Request) {
 	m := map[string]any{
 		"issuer": i.URL, "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
 		"revocation_endpoint": i.URL + "/revoke", "code_challenge_methods_supported": []string{"S256"},
-		"scopes_supported":                               []string{"read", "write", "offline_access"},
-		"token_endpoint_auth_methods_supported":          []string{"none", "client_secret_basic", "client_secret_post"},
+		"scopes_supported": []string{
+			"read",
+			"write",
+			"offline_access",
+		},
+		"token_endpoint_auth_methods_supported": []string{
+			"none",
+			"client_secret_basic",
+			"client_secret_post",
+		},
 		"authorization_response_iss_parameter_supported": true,
 	}
 	if !i.NoRegistration {
@@ -123,7 +131,8 @@ func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Redirects []string `json:"redirect_uris"`
 	}
-	if i.NoRegistration || json.NewDecoder(r.Body).Decode(&asked) != nil || len(asked.Redirects) == 0 {
+	if i.NoRegistration || json.NewDecoder(r.Body).Decode(&asked) != nil ||
+		len(asked.Redirects) == 0 {
 		writeJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_client_metadata"})
 		return
 	}
@@ -132,7 +141,11 @@ func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 	i.Registered++
 	id := fmt.Sprintf("client-%d", i.Registered)
 	i.clients[id] = asked.Redirects
-	writeJSON(w, http.StatusCreated, map[string]any{"client_id": id, "token_endpoint_auth_method": "none"})
+	writeJSON(
+		w,
+		http.StatusCreated,
+		map[string]any{"client_id": id, "token_endpoint_auth_method": "none"},
+	)
 }
 
 // AddClient registers a client by hand.
@@ -196,7 +209,8 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		g, ok := i.codes[f.Get("code")]
 		delete(i.codes, f.Get("code"))
 		sum := sha256.Sum256([]byte(f.Get("code_verifier")))
-		if !ok || g.redirect != f.Get("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
+		if !ok || g.redirect != f.Get("redirect_uri") ||
+			g.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
 			i.fail(w, "invalid_grant")
 			return
 		}
@@ -230,7 +244,12 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 func (i *Issuer) give(w http.ResponseWriter, fam *family, again bool) {
 	token := i.next("access")
 	i.access[token] = access{fam, i.Now().Add(i.Life)}
-	m := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": int(i.Life.Seconds()), "scope": fam.scope}
+	m := map[string]any{
+		"access_token": token,
+		"token_type":   "Bearer",
+		"expires_in":   int(i.Life.Seconds()),
+		"scope":        fam.scope,
+	}
 	if i.TextExpires {
 		m["expires_in"] = fmt.Sprint(int(i.Life.Seconds()))
 	}
@@ -259,7 +278,11 @@ func (i *Issuer) fail(w http.ResponseWriter, code string) {
 	if i.ErrorIn200 {
 		status = http.StatusOK
 	}
-	writeJSON(w, status, map[string]any{"error": code, "error_description": "secret words of the issuer"})
+	writeJSON(
+		w,
+		status,
+		map[string]any{"error": code, "error_description": "secret words of the issuer"},
+	)
 }
 
 func (i *Issuer) revoke(_ http.ResponseWriter, r *http.Request) {
@@ -313,7 +336,10 @@ func (i *Issuer) Front(scopes string) func(http.Handler) http.Handler {
 			base := "http://" + r.Host
 			if strings.HasPrefix(r.URL.Path, wellKnown) {
 				writeJSON(w, http.StatusOK, map[string]any{
-					"resource": base + strings.TrimPrefix(r.URL.Path, wellKnown), "authorization_servers": []string{i.URL},
+					"resource": base + strings.TrimPrefix(
+						r.URL.Path,
+						wellKnown,
+					), "authorization_servers": []string{i.URL},
 					"scopes_supported": []string{"read", "write"},
 				})
 				return
@@ -337,7 +363,9 @@ func (i *Issuer) Front(scopes string) func(http.Handler) http.Handler {
 // issuer sent it.
 func Browse(t testing.TB, address string) string {
 	t.Helper()
-	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	resp, err := c.Get(address)
 	if err != nil {
 		t.Fatal(err)

@@ -32,11 +32,17 @@ type action struct {
 }
 
 func call(name, args string) Step {
-	return Step{Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))}
+	return Step{
+		Method: "tools/call",
+		Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)),
+	}
 }
 
 func get(name, args string) Step {
-	return Step{Method: "prompts/get", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))}
+	return Step{
+		Method: "prompts/get",
+		Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)),
+	}
 }
 
 func readURI(uri string) Step {
@@ -46,17 +52,62 @@ func readURI(uri string) Step {
 func told(s Step) Step { s.Progress = true; return s }
 
 var actions = []action{
-	{name: "tools", step: Step{Method: "tools/list"}, holds: []string{`"lanes__count"`, `"lanes__sign"`}, lacks: `"lanes__die"`},
-	{name: "call", step: call("lanes__count", `{"steps":3,"every":0}`), holds: []string{"counted to 3"}},
-	{name: "call with progress", step: told(call("lanes__count", `{"steps":3,"every":0.1}`)), holds: []string{"counted to 3"}, progress: 3},
-	{name: "locked call", step: call("lanes__die", `{}`), fails: "disabled_by_config", unlisted: true},
-	{name: "prompts", step: Step{Method: "prompts/list"}, holds: []string{`"lanes__summarize"`}, lacks: "shout"},
-	{name: "prompt", step: get("lanes__summarize", `{"topic":"Go"}`), holds: []string{"Summarize Go in one sentence."}},
-	{name: "locked prompt", step: get("lanes__shout", `{"topic":"Go"}`), fails: "disabled_by_config"},
-	{name: "resources", step: Step{Method: "resources/list"}, holds: []string{`"notes://today"`}, lacks: "notes://secret"},
-	{name: "templates", step: Step{Method: "resources/templates/list"}, holds: []string{`"notes://day/{day}"`}},
+	{
+		name:  "tools",
+		step:  Step{Method: "tools/list"},
+		holds: []string{`"lanes__count"`, `"lanes__sign"`},
+		lacks: `"lanes__die"`,
+	},
+	{
+		name:  "call",
+		step:  call("lanes__count", `{"steps":3,"every":0}`),
+		holds: []string{"counted to 3"},
+	},
+	{
+		name:     "call with progress",
+		step:     told(call("lanes__count", `{"steps":3,"every":0.1}`)),
+		holds:    []string{"counted to 3"},
+		progress: 3,
+	},
+	{
+		name:     "locked call",
+		step:     call("lanes__die", `{}`),
+		fails:    "disabled_by_config",
+		unlisted: true,
+	},
+	{
+		name:  "prompts",
+		step:  Step{Method: "prompts/list"},
+		holds: []string{`"lanes__summarize"`},
+		lacks: "shout",
+	},
+	{
+		name:  "prompt",
+		step:  get("lanes__summarize", `{"topic":"Go"}`),
+		holds: []string{"Summarize Go in one sentence."},
+	},
+	{
+		name:  "locked prompt",
+		step:  get("lanes__shout", `{"topic":"Go"}`),
+		fails: "disabled_by_config",
+	},
+	{
+		name:  "resources",
+		step:  Step{Method: "resources/list"},
+		holds: []string{`"notes://today"`},
+		lacks: "notes://secret",
+	},
+	{
+		name:  "templates",
+		step:  Step{Method: "resources/templates/list"},
+		holds: []string{`"notes://day/{day}"`},
+	},
 	{name: "resource", step: readURI("notes://today"), holds: []string{"Water the plants."}},
-	{name: "resource of a template", step: readURI("notes://day/monday"), holds: []string{"On monday: nothing."}},
+	{
+		name:  "resource of a template",
+		step:  readURI("notes://day/monday"),
+		holds: []string{"On monday: nothing."},
+	},
 	{name: "locked resource", step: readURI("notes://secret"), fails: "disabled_by_config"},
 	{name: "unknown resource", step: readURI("elsewhere://x"), fails: "elsewhere://x"},
 	{name: "question", step: call("lanes__sign", `{}`), holds: []string{"accept: Ada"}, asks: true},
@@ -68,7 +119,11 @@ func TestClients(t *testing.T) {
 	server := HTTP(t)["lanes"]
 	server.Entry["protocol"] = "2025-11-25" // in the stateless protocol it sends no questions
 	folder := t.TempDir()
-	programtest.WriteConfig(t, folder, Config(t, map[string]Server{"lanes": server}, `{"mode": "direct"}`))
+	programtest.WriteConfig(
+		t,
+		folder,
+		Config(t, map[string]Server{"lanes": server}, `{"mode": "direct"}`),
+	)
 	p := programtest.Start(t, folder)
 	clients := Clients
 	if lanes == "" {
@@ -81,7 +136,11 @@ func TestClients(t *testing.T) {
 		})
 		t.Run(c.Name+", stdio", func(t *testing.T) {
 			t.Parallel()
-			c.does(t, Endpoint{Command: []string{programtest.Build(t), "stdio", "--url", p.URL + "/mcp"}}, actions)
+			c.does(
+				t,
+				Endpoint{Command: []string{programtest.Build(t), "stdio", "--url", p.URL + "/mcp"}},
+				actions,
+			)
 		})
 	}
 }
@@ -89,12 +148,25 @@ func TestClients(t *testing.T) {
 // Clients of both protocols can answer the question of a server of the stateless protocol.
 func TestQuestionOfStatelessServer(t *testing.T) {
 	folder := t.TempDir()
-	programtest.WriteConfig(t, folder, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}, "gateway": {"mode": "direct"}}`, Everything(t)))
+	programtest.WriteConfig(
+		t,
+		folder,
+		fmt.Sprintf(
+			`{"mcpServers": {"s": {"url": %q, "approval": "off"}}, "gateway": {"mode": "direct"}}`,
+			Everything(t),
+		),
+	)
 	p := programtest.Start(t, folder)
 	for _, c := range Clients[:3] {
 		t.Run(c.Name, func(t *testing.T) {
-			told := c.Take(t, Endpoint{URL: p.URL + "/mcp"}, `{"name":"Ada"}`, call("s__test_input_required_result_elicitation", `{}`))
-			if a := told.Answers[0]; a.Error != nil || !strings.Contains(string(a.Result), "Ada") || len(told.Asked) != 1 {
+			told := c.Take(
+				t,
+				Endpoint{URL: p.URL + "/mcp"},
+				`{"name":"Ada"}`,
+				call("s__test_input_required_result_elicitation", `{}`),
+			)
+			if a := told.Answers[0]; a.Error != nil || !strings.Contains(string(a.Result), "Ada") ||
+				len(told.Asked) != 1 {
 				t.Errorf("asked %q, and then %+v %s", told.Asked, a.Error, a.Result)
 			}
 		})
@@ -133,7 +205,12 @@ func (c Client) does(t *testing.T, at Endpoint, actions []action) {
 			t.Errorf("%s: failed is %t: %s", d.name, failed, result)
 		}
 		if !c.Plain && !isProgress(a, d.progress) {
-			t.Errorf("%s: progress %v, want %d events, or some of them and the last", d.name, a.Progress, d.progress)
+			t.Errorf(
+				"%s: progress %v, want %d events, or some of them and the last",
+				d.name,
+				a.Progress,
+				d.progress,
+			)
 		}
 	}
 }
@@ -173,8 +250,18 @@ func tryServers(t *testing.T, servers map[string]Server, args ...string) {
 	programtest.WriteConfig(t, folder, Config(t, servers, `{}`))
 	p := programtest.Start(t, folder, args...)
 	for name, s := range known(p) {
-		if n := s.Tools.Callable + s.Tools.DisabledByConfig; s.Outcome.Status != string(outcome.Available) || n < servers[name].Tools {
-			t.Errorf("%s is %s %s with %d tools, want at least %d", name, s.Outcome.Status, s.Outcome.Reason, n, servers[name].Tools)
+		if n := s.Tools.Callable + s.Tools.DisabledByConfig; s.Outcome.Status != string(
+			outcome.Available,
+		) ||
+			n < servers[name].Tools {
+			t.Errorf(
+				"%s is %s %s with %d tools, want at least %d",
+				name,
+				s.Outcome.Status,
+				s.Outcome.Reason,
+				n,
+				servers[name].Tools,
+			)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
@@ -226,7 +313,10 @@ func callAny(t *testing.T, p *programtest.Program, name, args string) string {
 	t.Helper()
 	var result string
 	for _, with := range []string{"call_tool_read", "call_tool_write", "call_tool_destructive"} {
-		raw := p.RPC("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{"name":%q,"args":%s}}`, with, name, args))
+		raw := p.RPC(
+			"tools/call",
+			fmt.Sprintf(`{"name":%q,"arguments":{"name":%q,"args":%s}}`, with, name, args),
+		)
 		result = string(raw)
 		if !strings.Contains(result, "Nothing was called") {
 			break

@@ -42,17 +42,38 @@ const (
 const older, newer = mcp.VersionLegacy, mcp.VersionModern
 
 var users = []user{
-	{"TypeScript 1", true, older, fails, "UrlElicitationRequiredError", "`UrlElicitationRequiredError`, page in `elicitations`"},
+	{
+		"TypeScript 1",
+		true,
+		older,
+		fails,
+		"UrlElicitationRequiredError",
+		"`UrlElicitationRequiredError`, page in `elicitations`",
+	},
 	{"TypeScript 2", false, newer, page, "", ""},
 	{"TypeScript 2, handshake", true, older, fails, "UrlElicitationRequiredError", "the same"},
 	{"Python mcp", false, newer, page, "", ""},
-	{"Python mcp", true, older, fails, "MCPError", "`MCPError`, `UrlElicitationRequiredError.from_error`"},
+	{
+		"Python mcp",
+		true,
+		older,
+		fails,
+		"MCPError",
+		"`MCPError`, `UrlElicitationRequiredError.from_error`",
+	},
 	{"Python fastmcp", false, newer, page, "", ""},
 	{"Python fastmcp", true, older, fails, "MCPError", "the same"},
 	{"go-sdk", false, newer, page, "", ""},
 	{"go-sdk", true, older, fails, "*jsonrpc.Error", "`*jsonrpc.Error`, page in `Data`"},
 	{"mcp-go", false, newer, page, "", ""},
-	{"mcp-go", true, older, fails, "mcp.URLElicitationRequiredError", "`URLElicitationRequiredError`, text in `Elicitations`"},
+	{
+		"mcp-go",
+		true,
+		older,
+		fails,
+		"mcp.URLElicitationRequiredError",
+		"`URLElicitationRequiredError`, text in `Elicitations`",
+	},
 	{"Inspector", false, newer, shows, "", "its command line declares no elicitation"},
 	{"Inspector", true, older, shows, "", "the same"},
 }
@@ -84,22 +105,62 @@ func ladder(again, lock string) [3]string { return [3]string{thenWords + again, 
 // The stages in their order. Between some stages a person decides.
 var (
 	before = []stage{
-		{"locked call, elicitation not declared", alike(lockWords), []string{`"s:push" is locked: pending_approval.`, `call request_access with names ["s:push"]`, "/admin/ask/"}},
+		{
+			"locked call, elicitation not declared",
+			alike(lockWords),
+			[]string{
+				`"s:push" is locked: pending_approval.`,
+				`call request_access with names ["s:push"]`,
+				"/admin/ask/",
+			},
+		},
 	}
 	asking = []stage{
-		{"locked call, its user accepts", ladder(lockWords, lockWords), []string{`call request_access with names ["s:push"]`, "/admin/ask/"}},
+		{
+			"locked call, its user accepts",
+			ladder(lockWords, lockWords),
+			[]string{`call request_access with names ["s:push"]`, "/admin/ask/"},
+		},
 		{"locked call, its user declines", ladder(lockWords, lockWords), []string{"/admin/ask/"}},
 		{"locked call, its user cancels", ladder(lockWords, lockWords), []string{"/admin/ask/"}},
-		{"`request_access`", alike(madeWords), []string{"Request recorded. Tell your user", "/admin/ask/R-"}},
-		{"locked call, asked, not decided", alike(openWords), []string{", open). Tell your user", "/admin/ask/R-"}},
-		{"call to confirm", ladder(openWords, askedWords), []string{"A person must confirm each call of this tool", "Access request R-", "/admin/ask/R-"}},
+		{
+			"`request_access`",
+			alike(madeWords),
+			[]string{"Request recorded. Tell your user", "/admin/ask/R-"},
+		},
+		{
+			"locked call, asked, not decided",
+			alike(openWords),
+			[]string{", open). Tell your user", "/admin/ask/R-"},
+		},
+		{
+			"call to confirm",
+			ladder(openWords, askedWords),
+			[]string{
+				"A person must confirm each call of this tool",
+				"Access request R-",
+				"/admin/ask/R-",
+			},
+		},
 		{"call to confirm, not decided", alike(openWords), []string{", open). Tell your user"}},
 	}
 	after = []stage{
 		{"locked call, allowed", alike(runsWords), nil},
-		{"locked call, declined", alike(saysNo), []string{" declined access request ", `Reason: "use staging".`, "request access again in 24 hours"}},
+		{
+			"locked call, declined",
+			alike(saysNo),
+			[]string{
+				" declined access request ",
+				`Reason: "use staging".`,
+				"request access again in 24 hours",
+			},
+		},
 		{"call to confirm, confirmed", alike(runsWords), nil},
-		{"call to confirm, confirmed and used", ladder(spentWords, spentWords), []string{"was used for a call just now, and is good for that one", "Access request R-"}},
+		{
+			"call to confirm, confirmed and used",
+			ladder(spentWords, spentWords),
+			[]string{"was used for a call just now, and is good for that one", "Access request R-"},
+		},
 	}
 )
 
@@ -110,11 +171,22 @@ func TestUnlockTables(t *testing.T) {
 	b.WriteString("| client | protocol | way | what its program gets |\n|---|---|---|---|\n")
 	for _, u := range users {
 		name, _, _ := strings.Cut(u.client, ",")
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, u.version, ways[u.way], cmp.Or(u.note, "the result of the second call"))
+		fmt.Fprintf(
+			&b,
+			"| %s | %s | %s | %s |\n",
+			name,
+			u.version,
+			ways[u.way],
+			cmp.Or(u.note, "the result of the second call"),
+		)
 	}
 	clients := b.String()
 	b.Reset()
-	fmt.Fprintf(&b, "| what the agent does | %s |\n|---|---|---|---|\n", strings.Join(ways[:], " | "))
+	fmt.Fprintf(
+		&b,
+		"| what the agent does | %s |\n|---|---|---|---|\n",
+		strings.Join(ways[:], " | "),
+	)
 	for _, s := range slices.Concat(before, asking, after) {
 		fmt.Fprintf(&b, "| %s | %s |\n", s.does, strings.Join(s.gets[:], " | "))
 	}
@@ -145,7 +217,16 @@ func TestUnlock(t *testing.T) {
 		}
 		t.Run(u.client+", "+u.version+", stdio", func(t *testing.T) {
 			g.unlocks(t, u, len(take)+n, func(url, token string) Endpoint {
-				return Endpoint{Command: []string{"env", "PORTCULLIS_TOKEN=" + token, programtest.Build(t), "stdio", "--url", url}}
+				return Endpoint{
+					Command: []string{
+						"env",
+						"PORTCULLIS_TOKEN=" + token,
+						programtest.Build(t),
+						"stdio",
+						"--url",
+						url,
+					},
+				}
 			})
 		})
 	}
@@ -160,18 +241,37 @@ type unlocking struct {
 
 func startUnlocking(t *testing.T) *unlocking {
 	t.Helper()
-	pay := json.RawMessage(`{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"amount":{"type":"number"}}},` +
-		`"outputSchema":{"type":"object","properties":{"paid":{"type":"boolean"}},"required":["paid"]}}`)
-	g := &unlocking{issuer: identitytest.Start(t), upstream: upstreamtest.New(t, upstreamtest.Options{
-		Tools: []json.RawMessage{upstreamtest.Tool("push", "Pushes commits.", ""), upstreamtest.Tool("drop", "Drops a table.", ""), pay},
-		Call: func(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
-			return json.RawMessage(`{"content":[{"type":"text","text":"done: ` + c.Name + `"}],"structuredContent":{"paid":true}}`), nil
-		},
-	})}
+	pay := json.RawMessage(
+		`{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"amount":{"type":"number"}}},` +
+			`"outputSchema":{"type":"object","properties":{"paid":{"type":"boolean"}},"required":["paid"]}}`,
+	)
+	g := &unlocking{
+		issuer: identitytest.Start(t),
+		upstream: upstreamtest.New(t, upstreamtest.Options{
+			Tools: []json.RawMessage{
+				upstreamtest.Tool("push", "Pushes commits.", ""),
+				upstreamtest.Tool("drop", "Drops a table.", ""),
+				pay,
+			},
+			Call: func(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
+				return json.RawMessage(
+					`{"content":[{"type":"text","text":"done: ` + c.Name + `"}],"structuredContent":{"paid":true}}`,
+				), nil
+			},
+		}),
+	}
 	start := func(gateway string) *programtest.Program {
 		dir := t.TempDir()
-		programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %[1]q, "approval": "manual"}, "payments": {"url": %[1]q, "approval": "off"}},
-			"gateway": {"requests": true%[2]s}, "tools": {"confirm": ["payments:pay"]}}`, g.upstream.URL, gateway))
+		programtest.WriteConfig(
+			t,
+			dir,
+			fmt.Sprintf(
+				`{"mcpServers": {"s": {"url": %[1]q, "approval": "manual"}, "payments": {"url": %[1]q, "approval": "off"}},
+			"gateway": {"requests": true%[2]s}, "tools": {"confirm": ["payments:pay"]}}`,
+				g.upstream.URL,
+				gateway,
+			),
+		)
 		return programtest.StartWith(t, programtest.Access{Env: map[string]string{
 			"PORTCULLIS_AUTH": "jwt", "PORTCULLIS_ISSUER": g.issuer.URL, "PORTCULLIS_AUDIENCE": "gateway", "PORTCULLIS_DEFAULT_SERVERS": "*",
 		}, Admin: g.issuer.Token("gateway", map[string]any{"scope": "portcullis:admin"})}, dir)
@@ -184,10 +284,17 @@ func startUnlocking(t *testing.T) *unlocking {
 // a gateway, with a token.
 func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token string) Endpoint) {
 	client := Clients[slices.IndexFunc(Clients, func(c Client) bool { return c.Name == u.client })]
-	token := g.issuer.Token("gateway", map[string]any{"scope": "portcullis:destructive", "sub": fmt.Sprintf("person %d", n)})
+	token := g.issuer.Token(
+		"gateway",
+		map[string]any{"scope": "portcullis:destructive", "sub": fmt.Sprintf("person %d", n)},
+	)
 	visit := func(p *programtest.Program, answers []string, steps ...Step) Transcript {
 		t.Helper()
-		told := client.Visit(t, at(p.URL+"/mcp", token), Visit{Token: token, Handshake: u.handshake, Opens: answers}, steps...)
+		told := client.Visit(
+			t,
+			at(p.URL+"/mcp", token),
+			Visit{Token: token, Handshake: u.handshake, Opens: answers},
+			steps...)
 		if told.Version != "" && told.Version != u.version {
 			t.Errorf("the client negotiates %s", told.Version)
 		}
@@ -217,11 +324,24 @@ func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token stri
 	direct := call("payments__pay", fmt.Sprintf(`{"amount":%d}`, n))
 	told = visit(g.direct, []string{"accept"}, list, direct)
 	lists(t, told.Answers[0], "payments__pay", requestAccess)
-	asked = u.shows(t, []stage{{"in direct mode, a call to confirm", ladder(openWords, askedWords), []string{"Access request R-"}}},
-		Transcript{Answers: told.Answers[1:], Opened: told.Opened})
+	asked = u.shows(
+		t,
+		[]stage{
+			{
+				"in direct mode, a call to confirm",
+				ladder(openWords, askedWords),
+				[]string{"Access request R-"},
+			},
+		},
+		Transcript{Answers: told.Answers[1:], Opened: told.Opened},
+	)
 	g.decide(t, g.direct, asked[0], "confirmed", 0, "")
 	told = visit(g.direct, nil, list, direct)
-	u.shows(t, []stage{{"in direct mode, a call to confirm, confirmed", alike(runsWords), nil}}, Transcript{Answers: told.Answers[1:]})
+	u.shows(
+		t,
+		[]stage{{"in direct mode, a call to confirm, confirmed", alike(runsWords), nil}},
+		Transcript{Answers: told.Answers[1:]},
+	)
 }
 
 const requestAccess = "request_access"
@@ -318,7 +438,13 @@ func (u user) reads(t *testing.T, a Answer) (what, text string) {
 }
 
 // decide carries out a person's decision.
-func (g *unlocking) decide(t *testing.T, p *programtest.Program, id, verdict string, minutes int, reason string) {
+func (g *unlocking) decide(
+	t *testing.T,
+	p *programtest.Program,
+	id, verdict string,
+	minutes int,
+	reason string,
+) {
 	t.Helper()
 	var r struct{ Hash, Args string }
 	p.Ask(http.StatusOK, "/admin/requests/"+id, nil, &r)

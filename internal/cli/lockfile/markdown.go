@@ -55,12 +55,20 @@ type Report struct {
 
 // The texts of each kind of difference: in the counts, above the items, and about the consequences.
 var words = map[What]struct{ count, title, meaning string }{
-	Unlisted:    {"approved only at the gateway", "Approved at the gateway, not in the file", "Somebody approved this definition at the gateway. Take it into the file, or block it at the gateway."},
+	Unlisted: {
+		"approved only at the gateway",
+		"Approved at the gateway, not in the file",
+		"Somebody approved this definition at the gateway. Take it into the file, or block it at the gateway.",
+	},
 	Changed:     {"changed", "Changed", "The file has another definition."},
 	NotApproved: {"not approved", "In the file, not approved at the gateway", ""},
 	New:         {"new", "New", "It waits at the gateway for somebody to approve it."},
 	Removed:     {"removed", "Removed", ""},
-	Pending:     {"pending", "Waits, as the file says", "Merging the file approves exactly this definition, once `portcullis approvals apply` has run."},
+	Pending: {
+		"pending",
+		"Waits, as the file says",
+		"Merging the file approves exactly this definition, once `portcullis approvals apply` has run.",
+	},
 }
 
 // Markdown returns the report for a pull request, a comment or a summary of GitHub. It has at most
@@ -74,8 +82,16 @@ func Markdown(r Report) string {
 		left := MaxMarkdown - maxEnd - out.Len()
 		part := r.item(d, max(leastPart, left/(len(list)-n)))
 		if len(part) > left {
-			fmt.Fprintf(&out, "\n**%s not shown**: this text is cut at %d bytes. `portcullis approvals check` lists every one, and `%s ID` shows one whole.\n",
-				text.Count(len(list)-n, "more item")+map[bool]string{true: " is", false: " are"}[len(list)-n == 1], MaxMarkdown, r.See)
+			fmt.Fprintf(
+				&out,
+				"\n**%s not shown**: this text is cut at %d bytes. `portcullis approvals check` lists every one, and `%s ID` shows one whole.\n",
+				text.Count(
+					len(list)-n,
+					"more item",
+				)+map[bool]string{true: " is", false: " are"}[len(list)-n == 1],
+				MaxMarkdown,
+				r.See,
+			)
 			break
 		}
 		out.WriteString(part)
@@ -99,7 +115,10 @@ func ordered(drifts []Drift) []Drift {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Drift) int {
-		return cmp.Or(cmp.Compare(slices.Index(whats(), a.What), slices.Index(whats(), b.What)), cmp.Compare(turn[a.ID], turn[b.ID]))
+		return cmp.Or(
+			cmp.Compare(slices.Index(whats(), a.What), slices.Index(whats(), b.What)),
+			cmp.Compare(turn[a.ID], turn[b.ID]),
+		)
 	})
 	return list
 }
@@ -140,11 +159,25 @@ func (r Report) heading() string {
 	}
 	switch {
 	case len(r.Drifts) == 0:
-		return fmt.Sprintf("## Approvals: no drift\n\n%s approves what %s has approved, and nothing waits.\n", file, where)
+		return fmt.Sprintf(
+			"## Approvals: no drift\n\n%s approves what %s has approved, and nothing waits.\n",
+			file,
+			where,
+		)
 	case drift == 0:
-		return fmt.Sprintf("## Approvals: %s\n\n%s and %s agree; what is marked as pending waits for this file to be merged and applied.\n", Counts(r.Drifts), file, where)
+		return fmt.Sprintf(
+			"## Approvals: %s\n\n%s and %s agree; what is marked as pending waits for this file to be merged and applied.\n",
+			Counts(r.Drifts),
+			file,
+			where,
+		)
 	}
-	return fmt.Sprintf("## Approvals: %s\n\n%s and %s differ. `portcullis approvals write --pending` brings the file up to date; a merge and `portcullis approvals apply` then approve what the file says, and nothing else.\n", Counts(r.Drifts), file, where)
+	return fmt.Sprintf(
+		"## Approvals: %s\n\n%s and %s differ. `portcullis approvals write --pending` brings the file up to date; a merge and `portcullis approvals apply` then approve what the file says, and nothing else.\n",
+		Counts(r.Drifts),
+		file,
+		where,
+	)
 }
 
 // table returns one line for each item that fits.
@@ -155,9 +188,20 @@ func (r Report) table(list []Drift) string {
 	var out strings.Builder
 	out.WriteString("\n| | item | in the file | at the gateway | |\n|---|---|---|---|---|\n")
 	for n, d := range list {
-		row := fmt.Sprintf("| %s | %s | %s | %s | %s |\n", words[d.What].count, code(d.ID.String(), maxCell), short(d.Listed), strings.TrimSpace(short(d.Current)+" "+d.standing()), code(d.Summary, maxCell))
+		row := fmt.Sprintf(
+			"| %s | %s | %s | %s | %s |\n",
+			words[d.What].count,
+			code(d.ID.String(), maxCell),
+			short(d.Listed),
+			strings.TrimSpace(short(d.Current)+" "+d.standing()),
+			code(d.Summary, maxCell),
+		)
 		if out.Len()+len(row) > maxTable {
-			fmt.Fprintf(&out, "\n…and %s: `portcullis approvals check` lists every one.\n", text.Count(len(list)-n, "more line"))
+			fmt.Fprintf(
+				&out,
+				"\n…and %s: `portcullis approvals check` lists every one.\n",
+				text.Count(len(list)-n, "more line"),
+			)
 			break
 		}
 		out.WriteString(row)
@@ -192,14 +236,21 @@ func (r Report) item(d Drift, most int) string {
 		fmt.Fprintf(&out, "\nLast decision at the gateway: %s.\n", code(about.Decided, maxCell))
 	}
 	out.WriteString(findings(about.Findings, most/3))
-	rest := "The rest is left out: " + code(r.See+" "+typed(d.ID), 2*maxCell+len(r.See)) + " shows all of it."
+	rest := "The rest is left out: " + code(
+		r.See+" "+typed(d.ID),
+		2*maxCell+len(r.See),
+	) + " shows all of it."
 	b := body{out: &out, kind: d.ID.Kind, rest: rest, most: max(leastPart/2, most-out.Len()-200)}
 	switch {
 	case about.Now == nil && d.Summary != "":
 		fmt.Fprintf(&out, "\nIts description began: %s\n", code(d.Summary, 2*maxCell))
 	case about.Now == nil:
 	case len(about.Now) > tool.MaxDefinition || len(about.Before) > tool.MaxDefinition:
-		fmt.Fprintf(&out, "\nThe definition is longer than any that a gateway takes (%d KB), so it is not shown.\n", tool.MaxDefinition>>10)
+		fmt.Fprintf(
+			&out,
+			"\nThe definition is longer than any that a gateway takes (%d KB), so it is not shown.\n",
+			tool.MaxDefinition>>10,
+		)
 	case about.Before != nil:
 		b.change(about.Before, about.Now)
 	default:
@@ -234,7 +285,10 @@ func meaning(d Drift, about Detail) string {
 	ofFile := d.What == Changed && about.Known == d.Listed
 	switch d.What {
 	case Removed:
-		sentences = []string{cmp.Or(about.Reason, "The gateway does not have it any more."), "Nobody can call it, and `portcullis approvals write` takes it out of the file."}
+		sentences = []string{
+			cmp.Or(about.Reason, "The gateway does not have it any more."),
+			"Nobody can call it, and `portcullis approvals write` takes it out of the file.",
+		}
 	case Changed:
 		sentences = append(sentences, changedMeans[d.Standing])
 		if about.Now != nil && !ofFile {
@@ -253,7 +307,10 @@ func meaning(d Drift, about Detail) string {
 			"changed since.")
 	}
 	if about.Two {
-		sentences = append(sentences, "Approving it takes two people who sign in with the issuer: `apply` cannot.")
+		sentences = append(
+			sentences,
+			"Approving it takes two people who sign in with the issuer: `apply` cannot.",
+		)
 	}
 	return strings.TrimSpace(strings.Join(sentences, " "))
 }
@@ -277,7 +334,9 @@ func findings(list []Finding, most int) string {
 		fmt.Fprintf(&out, "- ⚠ %s%s: %s\n", code(f.Code, 40), mark, code(f.Message, 2*maxCell))
 	}
 	if severe {
-		out.WriteString("\nA definition with a severe finding is approved only if its entry in the file has a `note` that says why.\n")
+		out.WriteString(
+			"\nA definition with a severe finding is approved only if its entry in the file has a `note` that says why.\n",
+		)
 	}
 	return out.String()
 }
@@ -296,7 +355,12 @@ func (b *body) add(title, language, s string, share int) {
 		return
 	}
 	n := b.out.Len()
-	fmt.Fprintf(b.out, "\n%s\n\n%s", title, block(language, s, b.rest, max(leastPart/4, b.most*share/100)))
+	fmt.Fprintf(
+		b.out,
+		"\n%s\n\n%s",
+		title,
+		block(language, s, b.rest, max(leastPart/4, b.most*share/100)),
+	)
 	b.most -= b.out.Len() - n
 }
 
@@ -313,10 +377,20 @@ func (b *body) change(before, now json.RawMessage) {
 	was, is := tool.KeptItem(b.kind, before), tool.KeptItem(b.kind, now)
 	b.items(review.Summarize(was, is))
 	if was.Description != is.Description {
-		b.add("Description, by words:", "diff", review.PlainWords(was.Description, is.Description), 60)
+		b.add(
+			"Description, by words:",
+			"diff",
+			review.PlainWords(was.Description, is.Description),
+			60,
+		)
 	}
 	if x, y := review.Indent(bare(before)), review.Indent(bare(now)); x != y {
-		b.add("The definition without its description, by lines:", "diff", review.PlainLines(x, y), 100)
+		b.add(
+			"The definition without its description, by lines:",
+			"diff",
+			review.PlainLines(x, y),
+			100,
+		)
 	}
 }
 
@@ -332,7 +406,13 @@ func (b *body) items(c review.Change, only ...string) {
 			break
 		}
 		what := map[string]string{"+": "new", "-": "gone", "~": "changed"}[item.Op]
-		fmt.Fprintf(b.out, "%s- %s %s", before, what, code(strings.TrimSpace(item.What+" "+item.Path), maxCell))
+		fmt.Fprintf(
+			b.out,
+			"%s- %s %s",
+			before,
+			what,
+			code(strings.TrimSpace(item.What+" "+item.Path), maxCell),
+		)
 		if before = ""; item.Text != "" {
 			fmt.Fprintf(b.out, ": %s", code(item.Text, 2*maxCell))
 		}

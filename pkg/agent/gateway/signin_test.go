@@ -24,7 +24,11 @@ type readCounter struct {
 	keys  []document.Key
 }
 
-func (c *readCounter) GetWith(ctx context.Context, id tool.ID, keys ...document.Key) (approval.Record, []document.Doc, error) {
+func (c *readCounter) GetWith(
+	ctx context.Context,
+	id tool.ID,
+	keys ...document.Key,
+) (approval.Record, []document.Doc, error) {
 	c.reads++
 	c.keys = append(c.keys, keys...)
 	return c.Approvals.GetWith(ctx, id, keys...)
@@ -42,7 +46,11 @@ type connectedUpstream struct {
 	signIns *connection.Service
 }
 
-func (u connectedUpstream) Call(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
+func (u connectedUpstream) Call(
+	ctx context.Context,
+	t upstream.Target,
+	c upstream.Call,
+) (json.RawMessage, error) {
 	if t.Connected {
 		if _, err := u.signIns.Token(ctx, oauth.Server{Name: t.ID, URL: t.URL, Settings: *t.SignIn}); err != nil {
 			return nil, err
@@ -92,7 +100,13 @@ func TestReadsOfSignIn(t *testing.T) {
 		base, with := counts["cannot sign in"][a.name], counts["connected"][a.name]
 		for _, name := range []string{"not connected", "was connected, and cannot sign in"} {
 			if counts[name][a.name] != base {
-				t.Errorf("%s, %s: %d reads and documents, want %d", name, a.name, counts[name][a.name], base)
+				t.Errorf(
+					"%s, %s: %d reads and documents, want %d",
+					name,
+					a.name,
+					counts[name][a.name],
+					base,
+				)
 			}
 		}
 		if with[0] != base[0] || with[1] != base[1]+1 {

@@ -38,7 +38,11 @@ func (k *Key) Wrap(ctx context.Context, key []byte, about string) ([]byte, error
 // another key that the text names.
 func (k *Key) Unwrap(ctx context.Context, wrapped []byte, about string) ([]byte, error) {
 	var out struct{ Plaintext []byte }
-	in := map[string]any{"KeyId": k.id, "CiphertextBlob": wrapped, "EncryptionContext": place(about)}
+	in := map[string]any{
+		"KeyId":             k.id,
+		"CiphertextBlob":    wrapped,
+		"EncryptionContext": place(about),
+	}
 	err := k.client.Call(ctx, "TrentService.Decrypt", in, &out)
 	if awsjson.HasCode(err, "InvalidCiphertextException", "IncorrectKeyException") {
 		return nil, fmt.Errorf("%w: %w", connection.ErrForeign, err)

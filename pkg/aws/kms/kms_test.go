@@ -25,7 +25,10 @@ const about = "portcullis vault 1\ntable\nCRED#gateway\n0a1b"
 func TestEmulator(t *testing.T) {
 	c := emulator.Config(emulator.Start(t))
 	var made struct{ KeyMetadata struct{ Arn string } }
-	require.OK(t, awsjson.New(c, "kms").Call(t.Context(), "TrentService.CreateKey", struct{}{}, &made))
+	require.OK(
+		t,
+		awsjson.New(c, "kms").Call(t.Context(), "TrentService.CreateKey", struct{}{}, &made),
+	)
 	k := kms.New(c, made.KeyMetadata.Arn)
 	data := []byte(strings.Repeat("k", 32))
 	wrapped, err := k.Wrap(t.Context(), data, about)
@@ -37,10 +40,17 @@ func TestEmulator(t *testing.T) {
 	if err != nil || string(got) != string(data) {
 		t.Errorf("unwrapped %q, %v", got, err)
 	}
-	if got, err := k.Unwrap(t.Context(), wrapped, strings.Replace(about, "table", "copy", 1)); !errors.Is(err, connection.ErrForeign) || got != nil {
+	if got, err := k.Unwrap(t.Context(), wrapped, strings.Replace(about, "table", "copy", 1)); !errors.Is(
+		err,
+		connection.ErrForeign,
+	) ||
+		got != nil {
 		t.Errorf("in another table: %q, %v", got, err)
 	}
-	if _, err := k.Unwrap(t.Context(), []byte("no text of KMS"), about); !errors.Is(err, connection.ErrForeign) {
+	if _, err := k.Unwrap(t.Context(), []byte("no text of KMS"), about); !errors.Is(
+		err,
+		connection.ErrForeign,
+	) {
 		t.Errorf("a text that KMS did not make: %v", err)
 	}
 }
@@ -56,7 +66,10 @@ func TestRequestsAndErrors(t *testing.T) {
 			EncryptionContext map[string]string
 		}
 		_ = json.Unmarshal(body, &in)
-		requests = append(requests, fmt.Sprint(r.Header.Get("X-Amz-Target"), " ", in.KeyId, " ", in.EncryptionContext))
+		requests = append(
+			requests,
+			fmt.Sprint(r.Header.Get("X-Amz-Target"), " ", in.KeyId, " ", in.EncryptionContext),
+		)
 		if code != "" {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprintf(w, `{"__type":%q}`, code)
@@ -65,7 +78,15 @@ func TestRequestsAndErrors(t *testing.T) {
 		fmt.Fprint(w, `{"CiphertextBlob":"d3JhcHBlZA==","Plaintext":"cGxhaW4="}`)
 	}))
 	t.Cleanup(server.Close)
-	k := kms.New(sdk.Config{Region: "eu-central-1", BaseEndpoint: &server.URL, RetryMaxAttempts: 1, Credentials: sdk.AnonymousCredentials{}}, "alias/vault")
+	k := kms.New(
+		sdk.Config{
+			Region:           "eu-central-1",
+			BaseEndpoint:     &server.URL,
+			RetryMaxAttempts: 1,
+			Credentials:      sdk.AnonymousCredentials{},
+		},
+		"alias/vault",
+	)
 	wrapped, err := k.Wrap(t.Context(), []byte("plain"), about)
 	if err != nil || string(wrapped) != "wrapped" {
 		t.Errorf("%q, %v", wrapped, err)
@@ -85,10 +106,12 @@ func TestRequestsAndErrors(t *testing.T) {
 		"AccessDeniedException": false, "DisabledException": false, "KMSInvalidStateException": false, "NotFoundException": false,
 	} {
 		code = c
-		if _, err := k.Unwrap(t.Context(), wrapped, about); err == nil || errors.Is(err, connection.ErrForeign) != foreign {
+		if _, err := k.Unwrap(t.Context(), wrapped, about); err == nil ||
+			errors.Is(err, connection.ErrForeign) != foreign {
 			t.Errorf("%s: %v", c, err)
 		}
-		if _, err := k.Wrap(t.Context(), plain, about); err == nil || errors.Is(err, connection.ErrForeign) {
+		if _, err := k.Wrap(t.Context(), plain, about); err == nil ||
+			errors.Is(err, connection.ErrForeign) {
 			t.Errorf("%s of Encrypt: %v", c, err)
 		}
 	}

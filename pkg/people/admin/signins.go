@@ -11,10 +11,28 @@ import (
 
 // registerSignIns adds the operations of sign-ins at servers.
 func (a *api) registerSignIns(h huma.API) {
-	errs := []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusNotImplemented, http.StatusBadGateway}
-	start := post("start-sign-in", "/admin/servers/{server}/sign-in", "Prepare a sign-in at a server; a person then opens the address at the issuer")
-	finish := post("finish-sign-in", "/admin/sign-in", "Finish a sign-in with the query of the callback, and load the server")
-	end := post("sign-out", "/admin/servers/{server}/sign-out", "Delete the gateway's connection of a server, and revoke its token at the issuer")
+	errs := []int{
+		http.StatusNotFound,
+		http.StatusConflict,
+		http.StatusUnprocessableEntity,
+		http.StatusNotImplemented,
+		http.StatusBadGateway,
+	}
+	start := post(
+		"start-sign-in",
+		"/admin/servers/{server}/sign-in",
+		"Prepare a sign-in at a server; a person then opens the address at the issuer",
+	)
+	finish := post(
+		"finish-sign-in",
+		"/admin/sign-in",
+		"Finish a sign-in with the query of the callback, and load the server",
+	)
+	end := post(
+		"sign-out",
+		"/admin/servers/{server}/sign-out",
+		"Delete the gateway's connection of a server, and revoke its token at the issuer",
+	)
 	start.Errors, finish.Errors, end.Errors = errs, errs, errs
 	serve(a, h, start, func(ctx context.Context, in *startSignInInput) (decide.SignInStart, error) {
 		return a.service.StartSignIn(ctx, in.Server, in.Body)

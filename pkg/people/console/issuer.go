@@ -35,7 +35,13 @@ type redirectPage struct {
 // redirectFrom answers with a page that redirects.
 func (c *Console) redirectFrom(w http.ResponseWriter, r *http.Request, title, to string) {
 	w.Header().Set("Refresh", "0; url="+to)
-	c.render(w, r, http.StatusOK, "redirect", &redirectPage{Page: Page{Title: title, Here: "-"}, To: to})
+	c.render(
+		w,
+		r,
+		http.StatusOK,
+		"redirect",
+		&redirectPage{Page: Page{Title: title, Here: "-"}, To: to},
+	)
 }
 
 // leave redirects a browser to the issuer.
@@ -81,12 +87,23 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 		c.notAtIssuer(w, r, p, err)
 		return
 	}
-	person := signin.Person{Actor: who.Name, Way: signin.WayOIDC, Subject: who.Subject, Groups: who.Groups}
+	person := signin.Person{
+		Actor:   who.Name,
+		Way:     signin.WayOIDC,
+		Subject: who.Subject,
+		Groups:  who.Groups,
+	}
 	if person.Actor == o.Owner { // the issuer cannot give this name
 		person.Actor += " (at the issuer)"
 	}
 	if len(who.Groups) == 0 && !p.asks() {
-		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in without a role refused", slog.String("actor", person.Actor), slog.String("way", person.Way))
+		c.o.Log.LogAttrs(
+			r.Context(),
+			slog.LevelWarn,
+			"sign-in without a role refused",
+			slog.String("actor", person.Actor),
+			slog.String("way", person.Way),
+		)
 		p.Problem = noRole(o.Issuer, person.Actor)
 		c.render(w, r, http.StatusForbidden, "login", p)
 		return
@@ -126,9 +143,14 @@ func (c *Console) isOfIssuer(s *signin.Session) bool {
 
 // noRole returns the message for a person without a role.
 func noRole(i *signin.Issuer, name string) string {
-	return fmt.Sprintf("You signed in at %s as %q, and none of your groups there has a role here; nothing was done. "+
-		"An operator gives a role to a group by the settings PORTCULLIS_VIEWERS, PORTCULLIS_APPROVERS and PORTCULLIS_OPERATORS (parameters Viewers, Approvers, Operators). "+
-		"Your groups are in the claim %q of the ID token. If you are new in a group, sign in again.", i.Host(), name, i.Claim())
+	return fmt.Sprintf(
+		"You signed in at %s as %q, and none of your groups there has a role here; nothing was done. "+
+			"An operator gives a role to a group by the settings PORTCULLIS_VIEWERS, PORTCULLIS_APPROVERS and PORTCULLIS_OPERATORS (parameters Viewers, Approvers, Operators). "+
+			"Your groups are in the claim %q of the ID token. If you are new in a group, sign in again.",
+		i.Host(),
+		name,
+		i.Claim(),
+	)
 }
 
 // notAtIssuer answers after a failed sign-in at the issuer.
@@ -137,7 +159,13 @@ func (c *Console) notAtIssuer(w http.ResponseWriter, r *http.Request, p *loginPa
 	if !ok {
 		e = &signin.Error{Err: err}
 	}
-	c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.String("way", signin.WayOIDC), slog.Any("error", err))
+	c.o.Log.LogAttrs(
+		r.Context(),
+		slog.LevelWarn,
+		"sign-in refused",
+		slog.String("way", signin.WayOIDC),
+		slog.Any("error", err),
+	)
 	status, why := issuerText(e, p.Issuer)
 	p.Problem = why + " You are not signed in, and nothing was decided."
 	switch {
@@ -294,7 +322,8 @@ func (c *Console) pending(r *http.Request) string {
 // Otherwise ownLogin returns "".
 func (c *Console) ownLogin(r *http.Request, next string) string {
 	base, err := url.Parse(c.o.BaseURL)
-	if err != nil || !isLoopback(hostOf(r.Host)) || !isLoopback(base.Hostname()) || strings.EqualFold(base.Hostname(), hostOf(r.Host)) {
+	if err != nil || !isLoopback(hostOf(r.Host)) || !isLoopback(base.Hostname()) ||
+		strings.EqualFold(base.Hostname(), hostOf(r.Host)) {
 		return ""
 	}
 	return c.o.BaseURL + "/admin/login?next=" + url.QueryEscape(next)

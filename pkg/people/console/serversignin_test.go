@@ -93,7 +93,8 @@ func TestServerSignIn(t *testing.T) {
 	says(t, page, `action="../../admin/servers/notes/sign-in"`, "portcullis servers login notes")
 	lacks(t, page, "Disconnect")
 	to, c := h.start(t)
-	if c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Path != decide.Callback || c.MaxAge != 600 ||
+	if c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Path != decide.Callback ||
+		c.MaxAge != 600 ||
 		c.Secure != strings.HasPrefix(h.URL, "https") {
 		t.Errorf("cookie %+v", c)
 	}
@@ -101,7 +102,11 @@ func TestServerSignIn(t *testing.T) {
 	_, second := h.start(t) // another tab
 	a := h.back(query, second)
 	if a.Status != http.StatusConflict || a.Header.Get("Set-Cookie") != "" {
-		t.Errorf("the answer to another sign-in: %d, cookie %s", a.Status, a.Header.Get("Set-Cookie"))
+		t.Errorf(
+			"the answer to another sign-in: %d, cookie %s",
+			a.Status,
+			a.Header.Get("Set-Cookie"),
+		)
 	}
 	says(t, a.Body, "Nobody was signed in: the callback belongs to another sign-in")
 	a = h.back(query, &http.Cookie{Name: c.Name, Value: "forged"})
@@ -116,9 +121,16 @@ func TestServerSignIn(t *testing.T) {
 	if a.Status != http.StatusBadRequest {
 		t.Errorf("without the cookie: %d", a.Status)
 	}
-	says(t, h.Page(http.StatusOK, "/admin/servers/notes"), "signed in", "Sign in again", "Disconnect")
+	says(
+		t,
+		h.Page(http.StatusOK, "/admin/servers/notes"),
+		"signed in",
+		"Sign in again",
+		"Disconnect",
+	)
 	out := h.Submit("/admin/servers/notes/sign-out", url.Values{"csrf": {""}})
-	if to := out.Header.Get("Location"); out.Status != http.StatusSeeOther || to != "../notes?did=out" {
+	if to := out.Header.Get("Location"); out.Status != http.StatusSeeOther ||
+		to != "../notes?did=out" {
 		t.Errorf("%d to %s", out.Status, to)
 	}
 	says(t, h.Page(http.StatusOK, "/admin/servers/notes?did=out"), "revoked at the issuer")

@@ -70,7 +70,13 @@ func (p *loginPage) Typed() bool { return p.Key || p.Token || p.Bootstrap }
 // askFor returns the sign-in page that leads to next, below /admin.
 func (c *Console) askFor(r *http.Request, next string) *loginPage {
 	o := c.o.SignIn
-	p := &loginPage{Page: Page{Title: "Sign in"}, Next: next, Key: o.Codes != nil, Token: o.Token, Bootstrap: o.Bootstrap}
+	p := &loginPage{
+		Page:      Page{Title: "Sign in"},
+		Next:      next,
+		Key:       o.Codes != nil,
+		Token:     o.Token,
+		Bootstrap: o.Bootstrap,
+	}
 	if o.Issuer != nil {
 		p.Issuer, p.Own = o.Issuer.Host(), c.ownLogin(r, next)
 	}
@@ -126,7 +132,8 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		p.SignedOut, p.EndSession = true, c.o.SignIn.Issuer.EndSession(r.Context())
 	}
 	code := query.Get("code")
-	if site := r.Header.Get("Sec-Fetch-Site"); code == "" && !c.overTLS(r) && (site == "cross-site" || site == "same-site") {
+	if site := r.Header.Get("Sec-Fetch-Site"); code == "" && !c.overTLS(r) &&
+		(site == "cross-site" || site == "same-site") {
 		// A browser does not send a strict cookie after a link from another site, such as a chat
 		// with an agent. So this page reloads the address itself.
 		w.Header().Set("Refresh", "0; url="+afterSignIn(p.Next))
@@ -155,14 +162,24 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.Next, p.Form = safeNext(r.PostForm.Get("next")), keptOf(r.PostForm)
-	code, typed := r.PostForm.Get("code"), secret.New(strings.TrimSpace(r.PostForm.Get("key"))) // pasted
+	code, typed := r.PostForm.Get(
+		"code",
+	), secret.New(
+		strings.TrimSpace(r.PostForm.Get("key")),
+	) // pasted
 	if p.Issuer != "" && r.PostForm.Has("issuer") && typed.Reveal() == "" {
 		c.leave(w, r, p)
 		return
 	}
 	who, cookie, err := c.open(r, code, typed)
 	if err != nil {
-		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""), slog.Any("error", err))
+		c.o.Log.LogAttrs(
+			r.Context(),
+			slog.LevelWarn,
+			"sign-in refused",
+			slog.Bool("link", code != ""),
+			slog.Any("error", err),
+		)
 		var status int
 		status, p.Problem = c.notSignedIn(w, code != "", err)
 		c.render(w, r, status, "login", p)
@@ -177,23 +194,49 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 }
 
 // enter sets the cookie of a new session in the browser.
-func (c *Console) enter(w http.ResponseWriter, r *http.Request, who signin.Person, cookie secret.Text) {
-	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", who.Actor), slog.String("way", who.Way))
+func (c *Console) enter(
+	w http.ResponseWriter,
+	r *http.Request,
+	who signin.Person,
+	cookie secret.Text,
+) {
+	c.o.Log.LogAttrs(
+		r.Context(),
+		slog.LevelInfo,
+		"signed in",
+		slog.String("actor", who.Actor),
+		slog.String("way", who.Way),
+	)
 	c.record(r, audit.Line{Action: audit.ActionLogin, Actor: who.Actor, Note: "by " + who.Way})
 	c.endAll(r) // a browser has one session
 	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
 }
 
 // showForm shows the form that a person sent before the sign-in, for the session of this cookie.
-func (c *Console) showForm(w http.ResponseWriter, r *http.Request, cookie secret.Text, form *resubmission) {
-	c.showResubmit(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &resubmitPage{Page: Page{Title: "Signed in"}, Form: form})
+func (c *Console) showForm(
+	w http.ResponseWriter,
+	r *http.Request,
+	cookie secret.Text,
+	form *resubmission,
+) {
+	c.showResubmit(
+		w,
+		r,
+		http.StatusOK,
+		c.o.SignIn.Sessions.CSRF(cookie),
+		&resubmitPage{Page: Page{Title: "Signed in"}, Form: form},
+	)
 }
 
 // errSpent refuses a code that is spent.
 var errSpent = errors.New("the code of the link is no longer valid")
 
 // open opens a session for a valid code or a valid secret.
-func (c *Console) open(r *http.Request, code string, typed secret.Text) (who signin.Person, cookie secret.Text, err error) {
+func (c *Console) open(
+	r *http.Request,
+	code string,
+	typed secret.Text,
+) (who signin.Person, cookie secret.Text, err error) {
 	o := c.o.SignIn
 	switch {
 	case code == "":
@@ -216,7 +259,11 @@ func (c *Console) open(r *http.Request, code string, typed secret.Text) (who sig
 }
 
 // notSignedIn returns the status and the message for a failed sign-in.
-func (c *Console) notSignedIn(w http.ResponseWriter, link bool, err error) (status int, problem string) {
+func (c *Console) notSignedIn(
+	w http.ResponseWriter,
+	link bool,
+	err error,
+) (status int, problem string) {
 	e, ok := errors.AsType[*identity.Error](err)
 	switch {
 	case link && !ok:
@@ -227,7 +274,10 @@ func (c *Console) notSignedIn(w http.ResponseWriter, link bool, err error) (stat
 	case e.Kind == identity.Unavailable:
 		return http.StatusServiceUnavailable, "You are not signed in: the gateway's store does not answer for now. Try again in a minute with the same link or secret."
 	case e.Kind == identity.Throttled:
-		return http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens came from your address, so this one was not checked. You are not signed in. Try again in %d seconds.", retryAfter(w, e))
+		return http.StatusTooManyRequests, fmt.Sprintf(
+			"Too many wrong tokens came from your address, so this one was not checked. You are not signed in. Try again in %d seconds.",
+			retryAfter(w, e),
+		)
 	}
 	switch o := c.o.SignIn; {
 	case o.Token:
@@ -244,7 +294,12 @@ func (c *Console) notSignedIn(w http.ResponseWriter, link bool, err error) (stat
 func (c *Console) endAll(r *http.Request) {
 	for _, cookie := range c.cookies(r) {
 		if err := c.o.SignIn.Sessions.End(r.Context(), cookie); err != nil {
-			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "session not ended", slog.Any("error", err))
+			c.o.Log.LogAttrs(
+				r.Context(),
+				slog.LevelWarn,
+				"session not ended",
+				slog.Any("error", err),
+			)
 		}
 	}
 }
@@ -257,7 +312,12 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	cookie, session, err := c.signedIn(r)
 	switch {
 	case err == nil && !proves(r, c.o.SignIn.Sessions.CSRF(cookie)):
-		c.deny(w, r, http.StatusForbidden, "you are still signed in: the button is not from a page of your current session; load the page again and press the button there")
+		c.deny(
+			w,
+			r,
+			http.StatusForbidden,
+			"you are still signed in: the button is not from a page of your current session; load the page again and press the button there",
+		)
 		return
 	case err == nil:
 		err = c.o.SignIn.Sessions.End(r.Context(), cookie)
@@ -269,7 +329,12 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err == nil {
-		c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed out", slog.String("actor", session.Actor))
+		c.o.Log.LogAttrs(
+			r.Context(),
+			slog.LevelInfo,
+			"signed out",
+			slog.String("actor", session.Actor),
+		)
 		c.record(r, audit.Line{Action: audit.ActionLogout, Actor: session.Actor})
 	}
 	c.cookieKind(r).set(w, "", "", -1)
@@ -307,11 +372,14 @@ func nextOf(r *http.Request) string {
 // safeNext returns next if it is an address below /admin, and "" if it could lead anywhere else.
 func safeNext(next string) string {
 	u, err := url.Parse("./" + next)
-	if err != nil || len(next) > maxNext || strings.HasPrefix(next, "/") || strings.Contains(next, `\`) || strings.ContainsFunc(next, unicode.IsControl) {
+	if err != nil || len(next) > maxNext || strings.HasPrefix(next, "/") ||
+		strings.Contains(next, `\`) ||
+		strings.ContainsFunc(next, unicode.IsControl) {
 		return ""
 	}
 	steps := strings.Split(strings.TrimPrefix(u.Path, "./"), "/")
-	if slices.Contains(steps, "..") || slices.Contains(steps, ".") || steps[0] == "login" || steps[0] == "logout" {
+	if slices.Contains(steps, "..") || slices.Contains(steps, ".") || steps[0] == "login" ||
+		steps[0] == "logout" {
 		return ""
 	}
 	return next

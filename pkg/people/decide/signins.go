@@ -59,7 +59,10 @@ var errNoVault = Refuse(http.StatusNotImplemented, "this gateway cannot sign in 
 	"on AWS, deploy it with the parameter SignIn=true")
 
 // signInServer returns a configured server to which the gateway can sign in.
-func (d *Service) signInServer(ctx context.Context, name string) (oauth.Server, outcome.Outcome, error) {
+func (d *Service) signInServer(
+	ctx context.Context,
+	name string,
+) (oauth.Server, outcome.Outcome, error) {
 	if d.o.SignIns == nil {
 		return oauth.Server{}, outcome.Outcome{}, errNoVault
 	}
@@ -76,21 +79,31 @@ func (d *Service) signInServer(ctx context.Context, name string) (oauth.Server, 
 func oauthServer(c config.Server) (oauth.Server, error) {
 	t := catalog.Target(c, outcome.Outcome{})
 	if t.SignIn == nil {
-		return oauth.Server{}, conflict("the gateway does not sign in to %s: it is a program, or its "+
-			"config has an Authorization header or auth.type none", c.Name)
+		return oauth.Server{}, conflict(
+			"the gateway does not sign in to %s: it is a program, or its "+
+				"config has an Authorization header or auth.type none",
+			c.Name,
+		)
 	}
 	return oauth.Server{Name: t.ID, URL: t.URL, Settings: *t.SignIn}, nil
 }
 
 // StartSignIn prepares the sign-in at a server. Nothing is stored except a registration of the
 // gateway at the issuer.
-func (d *Service) StartSignIn(ctx context.Context, name string, q SignInQuery) (SignInStart, error) {
+func (d *Service) StartSignIn(
+	ctx context.Context,
+	name string,
+	q SignInQuery,
+) (SignInStart, error) {
 	server, last, err := d.signInServer(ctx, name)
 	if err != nil {
 		return SignInStart{}, err
 	}
 	if !d.takesRedirect(q.Redirect) {
-		return SignInStart{}, invalid("redirect is neither http://127.0.0.1:PORT/callback nor %s of this gateway", Callback)
+		return SignInStart{}, invalid(
+			"redirect is neither http://127.0.0.1:PORT/callback nor %s of this gateway",
+			Callback,
+		)
 	}
 	r := connection.Request{
 		Server: server, Redirect: q.Redirect, Document: ClientID(d.o.PublicURL),
@@ -99,13 +112,20 @@ func (d *Service) StartSignIn(ctx context.Context, name string, q SignInQuery) (
 	}
 	r.Challenge = d.challenge(ctx, server, last)
 	p, err := d.o.SignIns.Start(ctx, r)
-	if f, ok := errors.AsType[*oauth.Fault](err); ok && (f.Code == oauth.IssuerChanged || f.Code == connection.KeyMissing) {
+	if f, ok := errors.AsType[*oauth.Fault](err); ok &&
+		(f.Code == oauth.IssuerChanged || f.Code == connection.KeyMissing) {
 		return SignInStart{Question: f.Text}, nil
 	}
 	if err != nil {
 		return SignInStart{}, signInError("nobody was signed in", err)
 	}
-	return SignInStart{URL: p.URL, State: p.Sealed, Issuer: p.Issuer, Scopes: p.Scopes, Unchecked: p.Guess}, nil
+	return SignInStart{
+		URL:       p.URL,
+		State:     p.Sealed,
+		Issuer:    p.Issuer,
+		Scopes:    p.Scopes,
+		Unchecked: p.Guess,
+	}, nil
 }
 
 // challenge returns what the server required when it last refused a load or a call.
@@ -211,7 +231,10 @@ func (d *Service) FinishSignIn(ctx context.Context, state, query string) (Signed
 		return SignedIn{}, signInError("nobody was signed in", err)
 	}
 	ctx = WithActor(ctx, Actor{Name: c.By})
-	_ = d.Record(ctx, audit.Line{Action: audit.ActionConnected, Subject: audit.AboutServer + ":" + c.Server})
+	_ = d.Record(
+		ctx,
+		audit.Line{Action: audit.ActionConnected, Subject: audit.AboutServer + ":" + c.Server},
+	)
 	out := SignedIn{Connection: c}
 	for _, s := range d.syncAfter(ctx).Servers {
 		if s.Name == c.Server {
@@ -242,7 +265,10 @@ func (d *Service) SignOut(ctx context.Context, name string) (SignedOut, error) {
 	if err != nil || !was {
 		return SignedOut{}, err
 	}
-	_ = d.Record(ctx, audit.Line{Action: audit.ActionDisconnected, Subject: audit.AboutServer + ":" + name})
+	_ = d.Record(
+		ctx,
+		audit.Line{Action: audit.ActionDisconnected, Subject: audit.AboutServer + ":" + name},
+	)
 	d.syncAfter(ctx)
 	out := SignedOut{Was: true, Revoked: revoke == nil}
 	if f, ok := errors.AsType[*oauth.Fault](revoke); ok {

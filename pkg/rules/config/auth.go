@@ -20,12 +20,12 @@ type Auth struct {
 	Authorization string
 	Token         string
 	Scopes        []string // nil: by the server
-	Resource      string   // "": the published one; ResourceOmit: none
+	Resource      string   // "": the published one; resourceOmit: none
 	NoRegister    bool
 }
 
-// ResourceOmit is the value of [Auth.Resource] that sends no resource.
-const ResourceOmit = "omit"
+// resourceOmit is the value of [Auth.Resource] that sends no resource.
+const resourceOmit = "omit"
 
 // SignsIn reports whether the gateway can sign in to the server: it has a URL, and the config names
 // no other credential.
@@ -61,7 +61,8 @@ func (c *checker) auth(f *fileServer, n *rawjson.Node, path string) (a Auth) {
 		return a
 	}
 	for name := range f.Headers {
-		if strings.EqualFold(name, "Authorization") && c.oneOf(f.Auth.Type, at, path, "type", "oauth", "none") != "none" {
+		if strings.EqualFold(name, "Authorization") &&
+			c.oneOf(f.Auth.Type, at, path, "type", "oauth", "none") != "none" {
 			c.fault(at, path, "is useless beside the header Authorization; remove one of both")
 			return a
 		}
@@ -79,11 +80,20 @@ func (c *checker) auth(f *fileServer, n *rawjson.Node, path string) (a Auth) {
 	a.Scopes = v.Scopes
 	for i, scope := range v.Scopes {
 		if scope == "" || strings.ContainsFunc(scope, notInScope) {
-			c.fault(at.Get("scopes").Kids[i], index(JoinPath(path, "scopes"), i), "%q is not a scope; write each scope as a text of its own", clip(scope))
+			c.fault(
+				at.Get("scopes").Kids[i],
+				index(JoinPath(path, "scopes"), i),
+				"%q is not a scope; write each scope as a text of its own",
+				clip(scope),
+			)
 		}
 	}
 	if (a.Authorization == "") != (a.Token == "") {
-		c.fault(at, path, "has one of authorization_endpoint and token_endpoint; write both or none")
+		c.fault(
+			at,
+			path,
+			"has one of authorization_endpoint and token_endpoint; write both or none",
+		)
 	}
 	c.authClient(v, at, path, &a)
 	return a
@@ -95,7 +105,11 @@ func (c *checker) authClient(v *fileAuth, at *rawjson.Node, path string, a *Auth
 		ref, ok := secret.Reference(*v.ClientSecret)
 		switch {
 		case !ok:
-			c.fault(node, JoinPath(path, "client_secret"), "is not a reference; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}")
+			c.fault(
+				node,
+				JoinPath(path, "client_secret"),
+				"is not a reference; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}",
+			)
 		case secret.Check(ref) != nil:
 			c.fault(node, JoinPath(path, "client_secret"), "%s", secret.Check(ref))
 		case v.ClientID == nil:
@@ -112,9 +126,13 @@ func (c *checker) authClient(v *fileAuth, at *rawjson.Node, path string, a *Auth
 	}
 	switch *v.Resource {
 	case "auto":
-	case ResourceOmit:
-		a.Resource = ResourceOmit
-		c.warn(node, JoinPath(path, "resource"), "the issuer then does not know for which server a token is; use it only if the issuer refuses the resource")
+	case resourceOmit:
+		a.Resource = resourceOmit
+		c.warn(
+			node,
+			JoinPath(path, "resource"),
+			"the issuer then does not know for which server a token is; use it only if the issuer refuses the resource",
+		)
 	default:
 		if u, err := url.Parse(*v.Resource); err != nil || !u.IsAbs() || u.Fragment != "" {
 			c.fault(node, JoinPath(path, "resource"), "is neither auto nor omit nor a URI")
@@ -129,7 +147,8 @@ func (c *checker) plain(text *string, n *rawjson.Node, path, key string) string 
 	if text == nil || c.bad[at] {
 		return ""
 	}
-	if *text == "" || strings.ContainsFunc(*text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if *text == "" ||
+		strings.ContainsFunc(*text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		c.fault(at, JoinPath(path, key), "is empty or holds a control character")
 	}
 	return *text

@@ -82,7 +82,10 @@ func TestSummarizeInput(t *testing.T) {
 		{"hidden characters", `"properties":{"a":{"default":"x"}}`, `"properties":{"a":{"default":"\u202ex"}}`, []string{`~default a | "x" → "⟨U+202E⟩x" | acts differently by default`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := review.Summarize(definition(t, `{"name":"t","inputSchema":{`+tt.before+`}}`), definition(t, `{"name":"t","inputSchema":{`+tt.now+`}}`))
+			c := review.Summarize(
+				definition(t, `{"name":"t","inputSchema":{`+tt.before+`}}`),
+				definition(t, `{"name":"t","inputSchema":{`+tt.now+`}}`),
+			)
 			if diff := cmp.Diff(tt.want, items(c)); diff != "" {
 				t.Errorf("items (-want +got):\n%s", diff)
 			}
@@ -133,8 +136,15 @@ func TestSummarize(t *testing.T) {
 }
 
 func TestSummarizeNew(t *testing.T) {
-	d := definition(t, `{"name":"t","description":"Reads it.","inputSchema":{"properties":{"path":{"type":"string"}},"required":["path"]}}`)
-	want := []string{`+parameter path | string, required | new power`, "+description | +2 words | ", `+name | "t" | `}
+	d := definition(
+		t,
+		`{"name":"t","description":"Reads it.","inputSchema":{"properties":{"path":{"type":"string"}},"required":["path"]}}`,
+	)
+	want := []string{
+		`+parameter path | string, required | new power`,
+		"+description | +2 words | ",
+		`+name | "t" | `,
+	}
 	if diff := cmp.Diff(want, items(review.Summarize(tool.Definition{}, d))); diff != "" {
 		t.Errorf("items (-want +got):\n%s", diff)
 	}
@@ -155,10 +165,21 @@ func TestSummarizeMany(t *testing.T) {
 		}
 		return `{"name":"t","inputSchema":{"properties":{` + b.String() + `"z":` + last + `}}}`
 	}
-	c := review.Summarize(definition(t, schema("old", `{"maximum":1}`)), definition(t, schema("new", `{"maximum":2}`)))
-	risky := len(slices.DeleteFunc(slices.Clone(c.Items), func(i review.Item) bool { return i.Risk == "" }))
+	c := review.Summarize(
+		definition(t, schema("old", `{"maximum":1}`)),
+		definition(t, schema("new", `{"maximum":2}`)),
+	)
+	risky := len(
+		slices.DeleteFunc(slices.Clone(c.Items), func(i review.Item) bool { return i.Risk == "" }),
+	)
 	if len(c.Items) != 200 || c.More != 301 || risky != 1 || c.Items[0].Path != "z" {
-		t.Errorf("%d items and %d more, %d risky; the first is %+v", len(c.Items), c.More, risky, c.Items[0])
+		t.Errorf(
+			"%d items and %d more, %d risky; the first is %+v",
+			len(c.Items),
+			c.More,
+			risky,
+			c.Items[0],
+		)
 	}
 	if !strings.HasSuffix(c.Line(), " more") {
 		t.Errorf("Line = %q", c.Line())
@@ -167,7 +188,32 @@ func TestSummarizeMany(t *testing.T) {
 
 // generate returns a random value that looks like a part of a definition.
 func generate(rng *rand.Rand, depth int) any {
-	words := []string{"type", "string", "properties", "required", "items", "enum", "a", "b", "default", "description", "anyOf", "$ref", "maximum", "pattern", "title", "const", "x y", "", "additionalProperties", "$defs", "uniqueItems", "minLength", "prefixItems", "format"}
+	words := []string{
+		"type",
+		"string",
+		"properties",
+		"required",
+		"items",
+		"enum",
+		"a",
+		"b",
+		"default",
+		"description",
+		"anyOf",
+		"$ref",
+		"maximum",
+		"pattern",
+		"title",
+		"const",
+		"x y",
+		"",
+		"additionalProperties",
+		"$defs",
+		"uniqueItems",
+		"minLength",
+		"prefixItems",
+		"format",
+	}
 	pick := func() string { return words[rng.IntN(len(words))] }
 	switch n := rng.IntN(8); {
 	case n < 3 && depth > 0:
@@ -227,7 +273,13 @@ func TestSummarizeLeavesNothingOut(t *testing.T) {
 	changed := 0
 	for seed := range uint64(20_000) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		d := map[string]any{"name": "t", "inputSchema": object(rng), "outputSchema": object(rng), "_meta": generate(rng, 3), "annotations": map[string]any{"readOnlyHint": rng.IntN(2) == 0, "x": generate(rng, 2)}}
+		d := map[string]any{
+			"name":         "t",
+			"inputSchema":  object(rng),
+			"outputSchema": object(rng),
+			"_meta":        generate(rng, 3),
+			"annotations":  map[string]any{"readOnlyHint": rng.IntN(2) == 0, "x": generate(rng, 2)},
+		}
 		other := maps.Clone(d)
 		for range 1 + rng.IntN(3) {
 			key := []string{"inputSchema", "outputSchema", "_meta"}[rng.IntN(3)]
@@ -272,7 +324,8 @@ func holds(t *testing.T, before, now []byte) {
 	}
 	for _, i := range c.Items {
 		for _, s := range []string{i.What, i.Path, i.Text, c.Line()} {
-			if utf8.RuneCountInString(s) > 500 || strings.ContainsAny(s, "\n\x00\u202e") || !utf8.ValidString(s) {
+			if utf8.RuneCountInString(s) > 500 || strings.ContainsAny(s, "\n\x00\u202e") ||
+				!utf8.ValidString(s) {
 				t.Fatalf("item %+q of\n%s and\n%s", i, before, now)
 			}
 		}
@@ -280,8 +333,16 @@ func holds(t *testing.T, before, now []byte) {
 }
 
 func FuzzSummarize(f *testing.F) {
-	f.Add([]byte(`{"name":"t","inputSchema":{"properties":{"a":{"type":"string"}},"required":["a"]}}`), []byte(`{"name":"t","inputSchema":{"properties":{"a":{"enum":[1,"\u202e"]}}}}`))
-	f.Add([]byte(`{"name":"t","annotations":{"readOnlyHint":true}}`), []byte(`{"name":"t","outputSchema":{"anyOf":[{}]},"description":"x\ny"}`))
+	f.Add(
+		[]byte(
+			`{"name":"t","inputSchema":{"properties":{"a":{"type":"string"}},"required":["a"]}}`,
+		),
+		[]byte(`{"name":"t","inputSchema":{"properties":{"a":{"enum":[1,"\u202e"]}}}}`),
+	)
+	f.Add(
+		[]byte(`{"name":"t","annotations":{"readOnlyHint":true}}`),
+		[]byte(`{"name":"t","outputSchema":{"anyOf":[{}]},"description":"x\ny"}`),
+	)
 	f.Fuzz(holds)
 }
 
@@ -289,7 +350,13 @@ func FuzzSummarize(f *testing.F) {
 func hostileDefinitions(t testing.TB) map[string][2]tool.Definition {
 	nested := func(leaf string) string {
 		const depth = 3000
-		return `{"name":"t","inputSchema":` + strings.Repeat(`{"properties":{"a":`, depth) + leaf + strings.Repeat(`}}`, depth) + `}`
+		return `{"name":"t","inputSchema":` + strings.Repeat(
+			`{"properties":{"a":`,
+			depth,
+		) + leaf + strings.Repeat(
+			`}}`,
+			depth,
+		) + `}`
 	}
 	wide := func(kind string) string {
 		var b, r strings.Builder

@@ -60,10 +60,10 @@ type Event struct {
 
 // The kinds of an [Event].
 const (
-	Connected = "connected"
-	Refreshed = "refreshed"
-	Ended     = "ended"
-	SignedOut = "signed_out"
+	Connected     = "connected"
+	kindRefreshed = "refreshed"
+	Ended         = "ended"
+	kindSignedOut = "signed_out"
 )
 
 // A Service signs in and supplies tokens. It is safe for concurrent use.
@@ -81,7 +81,7 @@ type Service struct {
 // A cached connection was opened before.
 type cached struct {
 	rev  int64
-	conn Connection
+	conn record
 	at   time.Time
 }
 
@@ -110,8 +110,8 @@ func New(o Options) *Service {
 	}
 }
 
-// A Connection is the content of a sealed document.
-type Connection struct {
+// A record is a connection as it is stored: the content of a sealed document.
+type record struct {
 	Server   string `json:"server"`
 	URL      string `json:"url"`
 	Resource string `json:"resource,omitempty"` // pinned
@@ -162,12 +162,12 @@ func (c client) registration() oauth.Registration {
 }
 
 // usable reports whether the token is valid at now.
-func (c *Connection) usable(now time.Time) bool {
+func (c *record) usable(now time.Time) bool {
 	return c.Reason == "" && (c.Expires.IsZero() || now.Before(c.Expires))
 }
 
 // needsRefresh reports whether the token should be refreshed at now.
-func (c *Connection) needsRefresh(now time.Time) bool {
+func (c *record) needsRefresh(now time.Time) bool {
 	return c.Reason == "" && c.Refresh != "" && !c.Due.IsZero() && !now.Before(c.Due) &&
 		now.Sub(c.Failed) >= retryDue
 }
@@ -189,7 +189,7 @@ type State struct {
 	Missing   []string  `json:"missing,omitempty"` // requested and not granted
 }
 
-func (s *Service) state(c *Connection) State {
+func (s *Service) state(c *record) State {
 	st := State{
 		Server: c.Server, Status: Connected, Reason: c.Reason, Issuer: oauth.Host(c.Issuer), By: c.By,
 		Since: c.Since, Renewed: c.Renewed, Expires: c.Expires, EndedAt: c.EndedAt,
@@ -260,7 +260,7 @@ func itemOf(d document.Doc) (it item, err error) {
 }
 
 // openItem returns the connection of an item. A connection that cannot be opened has ended.
-func (s *Service) openItem(ctx context.Context, k document.Key, it item) (c Connection, err error) {
+func (s *Service) openItem(ctx context.Context, k document.Key, it item) (c record, err error) {
 	now := s.o.Now()
 	s.mu.Lock()
 	known, ok := s.cache[k]

@@ -34,7 +34,11 @@ type fixture struct {
 }
 
 func newFixture(t testing.TB, h issuertest.Habits) *fixture {
-	f := &fixture{docs: new(documenttest.Store), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), table: "folder"}
+	f := &fixture{
+		docs:  new(documenttest.Store),
+		now:   time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		table: "folder",
+	}
 	h.Now = f.clock
 	f.issuer = issuertest.New(t, h)
 	s := newServer(t, f.issuer.Front("read"))
@@ -174,7 +178,8 @@ func TestSignIn(t *testing.T) {
 			if !was || err != nil || (revoke == nil) == h.NoMetadata {
 				t.Errorf("sign-out: %v, %v, %v", was, revoke, err)
 			}
-			if text, err := f.service().Token(t.Context(), f.server); err != nil || text.Reveal() != "" {
+			if text, err := f.service().Token(t.Context(), f.server); err != nil ||
+				text.Reveal() != "" {
 				t.Errorf("after the sign-out: %q, %v", text.Reveal(), err)
 			}
 		})
@@ -254,7 +259,12 @@ func TestCallback(t *testing.T) {
 	fails("a forged state", oauth.BadCallback, strings.Repeat("A", 200), oneQuery)
 	fails("nothing", oauth.BadCallback, one.Sealed, "")
 	fails("two codes", oauth.BadCallback, one.Sealed, oneQuery+"&code=x")
-	fails("declined", oauth.AccessDenied, one.Sealed, strings.Replace(oneQuery, "code=", "error=access_denied&x=", 1))
+	fails(
+		"declined",
+		oauth.AccessDenied,
+		one.Sealed,
+		strings.Replace(oneQuery, "code=", "error=access_denied&x=", 1),
+	)
 	_, err := s.Finish(t.Context(), one.Sealed, oneQuery, f.find)
 	require.OK(t, err)
 	fails("a second time", oauth.InvalidGrant, one.Sealed, oneQuery)
@@ -264,7 +274,9 @@ func TestCallback(t *testing.T) {
 		return oauth.Server{Name: "files", URL: "https://other.example"}, true
 	}
 	three, threeQuery := start()
-	if _, err := s.Finish(t.Context(), three.Sealed, threeQuery, other); oauth.CodeOf(err) != oauth.BadCallback {
+	if _, err := s.Finish(t.Context(), three.Sealed, threeQuery, other); oauth.CodeOf(
+		err,
+	) != oauth.BadCallback {
 		t.Errorf("a server at another URL: %v", err)
 	}
 	if st, _, _ := s.State(t.Context(), f.server); st.Status != connection.Connected {
@@ -280,7 +292,8 @@ func TestRestored(t *testing.T) {
 		t.Helper()
 		_, err := s.Token(t.Context(), f.server)
 		st, ok, stErr := s.State(t.Context(), f.server)
-		if reasonOf(err) != connection.Restored || !ok || stErr != nil || st.Reason != connection.Restored {
+		if reasonOf(err) != connection.Restored || !ok || stErr != nil ||
+			st.Reason != connection.Restored {
 			t.Errorf("%s: %v; %+v %v %v", what, err, st, ok, stErr)
 		}
 	}
@@ -292,7 +305,10 @@ func TestRestored(t *testing.T) {
 	ended("another key", f.service())
 	f.key = nil
 	ended("no key", f.service())
-	if _, err := f.service().Start(t.Context(), f.request()); oauth.CodeOf(err) != connection.KeyMissing || f.key != nil {
+	if _, err := f.service().Start(t.Context(), f.request()); oauth.CodeOf(
+		err,
+	) != connection.KeyMissing ||
+		f.key != nil {
 		t.Errorf("a sign-in without the key: %v", err)
 	}
 	f.key = key
@@ -303,7 +319,13 @@ func TestRestored(t *testing.T) {
 	moved.Name = "copy"
 	d, err := document.Get(t.Context(), f.docs, connection.Key(f.server.Name, f.server.URL))
 	require.OK(t, err)
-	require.OK(t, f.docs.PutDocs(t.Context(), document.Doc{Key: connection.Key(moved.Name, moved.URL), Data: d.Data}))
+	require.OK(
+		t,
+		f.docs.PutDocs(
+			t.Context(),
+			document.Doc{Key: connection.Key(moved.Name, moved.URL), Data: d.Data},
+		),
+	)
 	if _, err := f.service().Token(t.Context(), moved); reasonOf(err) != connection.Restored {
 		t.Errorf("a moved document: %v", err)
 	}

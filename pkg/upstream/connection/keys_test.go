@@ -31,7 +31,14 @@ func (m *meter) Unwrap(ctx context.Context, wrapped []byte, about string) ([]byt
 func (m *meter) want(t *testing.T, what string, wraps, unwraps int) {
 	t.Helper()
 	if m.wraps != wraps || m.unwraps != unwraps {
-		t.Errorf("%s: %d wraps and %d unwraps, want %d and %d", what, m.wraps, m.unwraps, wraps, unwraps)
+		t.Errorf(
+			"%s: %d wraps and %d unwraps, want %d and %d",
+			what,
+			m.wraps,
+			m.unwraps,
+			wraps,
+			unwraps,
+		)
 	}
 	m.wraps, m.unwraps = 0, 0
 }
@@ -40,7 +47,11 @@ func (m *meter) want(t *testing.T, what string, wraps, unwraps int) {
 // it once.
 func TestUsesOfTheKey(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
-	key := &meter{LocalKey: connection.LocalKey{Read: func() ([]byte, error) { return make([]byte, 32), nil }}}
+	key := &meter{
+		LocalKey: connection.LocalKey{
+			Read: func() ([]byte, error) { return make([]byte, 32), nil },
+		},
+	}
 	service := func() *connection.Service {
 		return connection.New(connection.Options{
 			Docs: f.docs, Keys: key, Table: f.table, Now: f.clock, HTTP: http.DefaultClient,

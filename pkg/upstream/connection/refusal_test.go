@@ -47,7 +47,10 @@ func (c *counter) reset() { c.reads.Store(0); c.writes.Store(0); c.unwraps.Store
 func warm(t testing.TB) (*fixture, *connection.Service, context.Context, *counter) {
 	f := newFixture(t, issuertest.Habits{})
 	f.key = []byte(strings.Repeat("k", 32))
-	c := &counter{Store: f.docs, Keys: &connection.LocalKey{Read: func() ([]byte, error) { return f.key, nil }}}
+	c := &counter{
+		Store: f.docs,
+		Keys:  &connection.LocalKey{Read: func() ([]byte, error) { return f.key, nil }},
+	}
 	s := f.serviceWith(c, c)
 	f.signIn(t, s)
 	d, err := document.Get(t.Context(), f.docs, connection.Key(f.server.Name, f.server.URL))
@@ -70,12 +73,22 @@ func TestWarmToken(t *testing.T) {
 	}
 	use(100)
 	if c.reads.Load()+c.writes.Load()+c.unwraps.Load() != 0 {
-		t.Errorf("%d reads, %d writes, %d unwraps", c.reads.Load(), c.writes.Load(), c.unwraps.Load())
+		t.Errorf(
+			"%d reads, %d writes, %d unwraps",
+			c.reads.Load(),
+			c.writes.Load(),
+			c.unwraps.Load(),
+		)
 	}
 	f.wait(5 * time.Minute)
 	use(100)
 	if c.reads.Load()+c.writes.Load() != 0 || c.unwraps.Load() != 1 {
-		t.Errorf("after 5 minutes: %d reads, %d writes, %d unwraps", c.reads.Load(), c.writes.Load(), c.unwraps.Load())
+		t.Errorf(
+			"after 5 minutes: %d reads, %d writes, %d unwraps",
+			c.reads.Load(),
+			c.writes.Load(),
+			c.unwraps.Load(),
+		)
 	}
 }
 
@@ -91,7 +104,12 @@ func BenchmarkWarmToken(b *testing.B) {
 }
 
 func refused(reason string, scopes ...string) outcome.Outcome {
-	return outcome.Outcome{Status: outcome.Denied, Reason: reason, Connected: true, Challenge: &outcome.Challenge{Scopes: scopes}}
+	return outcome.Outcome{
+		Status:    outcome.Denied,
+		Reason:    reason,
+		Connected: true,
+		Challenge: &outcome.Challenge{Scopes: scopes},
+	}
 }
 
 // A refused call is stored once in 10 minutes for a server and a set of scopes. The scopes of
@@ -127,7 +145,14 @@ func TestRefused(t *testing.T) {
 			s.Refused(t.Context(), f.server, refused(missing, tt.scopes...))
 		}
 		if got := scopes(); !slices.Equal(got, tt.want) || c.writes.Load() != tt.writes {
-			t.Errorf("step %d: %q after %d writes, want %q after %d", step, got, c.writes.Load(), tt.want, tt.writes)
+			t.Errorf(
+				"step %d: %q after %d writes, want %q after %d",
+				step,
+				got,
+				c.writes.Load(),
+				tt.want,
+				tt.writes,
+			)
 		}
 	}
 	s.Refused(t.Context(), f.server, refused(missing, "write"))
@@ -142,7 +167,11 @@ func TestRefused(t *testing.T) {
 		t.Errorf("after a sign-out: %q", got)
 	}
 	for n := range 1000 { // bounded memory
-		s.Refused(t.Context(), oauth.Server{Name: fmt.Sprint(n), URL: f.server.URL}, refused(missing, "x"))
+		s.Refused(
+			t.Context(),
+			oauth.Server{Name: fmt.Sprint(n), URL: f.server.URL},
+			refused(missing, "x"),
+		)
 	}
 }
 
@@ -159,7 +188,9 @@ func TestScopesOfNextSignIn(t *testing.T) {
 		t.Errorf("it asks for %q, want %q", p.Scopes, want)
 	}
 	r.Server.Settings.Scopes = []string{"read"}
-	if _, err = s.Start(t.Context(), r); oauth.CodeOf(err) != connection.ScopeNotAllowed || !strings.Contains(err.Error(), "write") || !strings.Contains(err.Error(), "admin") {
+	if _, err = s.Start(t.Context(), r); oauth.CodeOf(err) != connection.ScopeNotAllowed ||
+		!strings.Contains(err.Error(), "write") ||
+		!strings.Contains(err.Error(), "admin") {
 		t.Errorf("over the maximum: %v", err)
 	}
 }

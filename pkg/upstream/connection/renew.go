@@ -75,7 +75,11 @@ func (s *Service) Secrets(server oauth.Server) (texts []string) {
 
 // Renew returns a token that replaces rejected, which the server refused although it should be
 // valid. It returns an empty text if there is no other token.
-func (s *Service) Renew(ctx context.Context, server oauth.Server, rejected secret.Text) (secret.Text, error) {
+func (s *Service) Renew(
+	ctx context.Context,
+	server oauth.Server,
+	rejected secret.Text,
+) (secret.Text, error) {
 	k := keyOf(server.Name, server.URL)
 	it, err := s.read(ctx, k)
 	if err != nil || it.rev == 0 {
@@ -114,7 +118,9 @@ func (s *Service) use(
 			c, err = s.refresh(ctx, server, k, it, c)
 			if !errors.Is(err, document.ErrConflict) {
 				if err != nil && c.usable(now) && c.Access != rejected && !isEnded(err) {
-					return secret.New(c.Access), nil // it is still valid, and the next call tries again
+					return secret.New(
+						c.Access,
+					), nil // it is still valid, and the next call tries again
 				}
 				return secret.New(c.Access), err
 			}
@@ -129,7 +135,7 @@ func (s *Service) use(
 			return secret.Text{}, err
 		}
 		if it.rev == 0 { // signed out meanwhile
-			return secret.Text{}, &oauth.EndedError{Reason: SignedOut}
+			return secret.Text{}, &oauth.EndedError{Reason: kindSignedOut}
 		}
 	}
 }
@@ -164,8 +170,8 @@ func wait(ctx context.Context, d time.Duration) error {
 // The refresh does not end with the caller: a token that was issued and not stored ends the
 // connection if the issuer rotates refresh tokens.
 func (s *Service) refresh(
-	ctx context.Context, server oauth.Server, k document.Key, it item, c Connection,
-) (Connection, error) {
+	ctx context.Context, server oauth.Server, k document.Key, it item, c record,
+) (record, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTime)
 	defer cancel()
 	it.Lease, it.Holder = s.o.Now().Add(leaseTime), rand.Text()
@@ -194,7 +200,7 @@ func (s *Service) refresh(
 	if stored := s.store(ctx, k, next, rev); stored != nil {
 		return c, fmt.Errorf("store the refreshed token: %w", stored)
 	}
-	e := Event{Server: server.Name, Kind: Refreshed}
+	e := Event{Server: server.Name, Kind: kindRefreshed}
 	if err == nil && next.Day != c.Day {
 		e.Renewals, e.Day = c.Count, c.Day
 	}
@@ -203,8 +209,13 @@ func (s *Service) refresh(
 		e.Kind, e.Reason = Ended, next.Reason
 		err = &oauth.EndedError{Reason: next.Reason}
 	case err != nil:
-		s.o.Log.LogAttrs(ctx, slog.LevelWarn, "token not refreshed", slog.String("server", server.Name),
-			slog.String("error", err.Error()))
+		s.o.Log.LogAttrs(
+			ctx,
+			slog.LevelWarn,
+			"token not refreshed",
+			slog.String("server", server.Name),
+			slog.String("error", err.Error()),
+		)
 		return c, err
 	}
 	s.o.Event(ctx, e)
@@ -213,7 +224,7 @@ func (s *Service) refresh(
 
 // store writes a connection at the revision of the lease, which it releases. It tries again,
 // because a token that is not stored is lost.
-func (s *Service) store(ctx context.Context, k document.Key, c Connection, rev int64) error {
+func (s *Service) store(ctx context.Context, k document.Key, c record, rev int64) error {
 	sealed, err := s.vault.seal(ctx, k, c)
 	if err != nil {
 		return err
@@ -226,17 +237,21 @@ func (s *Service) store(ctx context.Context, k document.Key, c Connection, rev i
 			return nil
 		}
 		s.drop(k)
-		if errors.Is(err, document.ErrConflict) || try == 5 || wait(ctx, time.Duration(try)*lookEvery) != nil {
+		if errors.Is(err, document.ErrConflict) || try == 5 ||
+			wait(ctx, time.Duration(try)*lookEvery) != nil {
 			return err
 		}
 	}
 }
 
 // take puts a token into a connection.
-func (s *Service) take(c *Connection, t oauth.Token) {
+func (s *Service) take(c *record, t oauth.Token) {
 	now := s.o.Now().UTC()
 	c.Previous = c.Access
-	c.Access, c.Renewed, c.Expires, c.Due = t.Access.Reveal(), now, t.Expires, s.dueAt(now, t.Expires)
+	c.Access, c.Renewed, c.Expires, c.Due = t.Access.Reveal(), now, t.Expires, s.dueAt(
+		now,
+		t.Expires,
+	)
 	c.Failed = time.Time{}
 	if r := t.Refresh.Reveal(); r != "" {
 		c.Refresh = r
@@ -247,7 +262,7 @@ func (s *Service) take(c *Connection, t oauth.Token) {
 }
 
 // countRefresh counts a refresh on its day.
-func (c *Connection) countRefresh() {
+func (c *record) countRefresh() {
 	day := c.Renewed.Format(time.DateOnly)
 	if c.Day != day {
 		c.Day, c.Count = day, 0
@@ -257,7 +272,11 @@ func (c *Connection) countRefresh() {
 
 // grant returns what is needed at the token endpoint, with the secret of a configured client as it
 // is now.
-func (s *Service) grant(ctx context.Context, server oauth.Server, c *Connection) (oauth.Grant, error) {
+func (s *Service) grant(
+	ctx context.Context,
+	server oauth.Server,
+	c *record,
+) (oauth.Grant, error) {
 	g := oauth.Grant{
 		Issuer: c.Issuer, Token: c.Token, Resource: c.Resource, Client: c.Client.registration(),
 	}
@@ -288,7 +307,12 @@ func (s *Service) secret(ctx context.Context, set oauth.Settings) (secret.Text, 
 
 // reason returns why a refused refresh ends a connection. It reads the metadata again: a changed
 // issuer or token endpoint explains the refusal, and a person must confirm it.
-func (s *Service) reason(ctx context.Context, server oauth.Server, c *Connection, code oauth.Code) string {
+func (s *Service) reason(
+	ctx context.Context,
+	server oauth.Server,
+	c *record,
+	code oauth.Code,
+) string {
 	u, err := url.Parse(server.URL)
 	if err != nil {
 		return string(code)
@@ -301,7 +325,7 @@ func (s *Service) reason(ctx context.Context, server oauth.Server, c *Connection
 }
 
 // changed reports whether a server has another issuer or token endpoint than its connection.
-func changed(c *Connection, d oauth.Discovery) bool {
+func changed(c *record, d oauth.Discovery) bool {
 	return c.Issuer != d.Issuer.Issuer || c.Token != d.Issuer.Token
 }
 

@@ -58,7 +58,9 @@ func TestRefreshRefused(t *testing.T) {
 		}
 	}
 	st, ok, err := s.State(t.Context(), f.server)
-	if !ok || err != nil || st.Status != connection.Ended || st.Reason != string(oauth.InvalidGrant) || st.EndedAt.IsZero() {
+	if !ok || err != nil || st.Status != connection.Ended ||
+		st.Reason != string(oauth.InvalidGrant) ||
+		st.EndedAt.IsZero() {
 		t.Errorf("%+v, %v, %v", st, ok, err)
 	}
 	if n := len(f.events); n != 2 || f.events[1].Kind != connection.Ended {
@@ -124,7 +126,8 @@ func TestRenew(t *testing.T) {
 	require.OK(t, err)
 	same, err := other.Renew(t.Context(), f.server, secret.New(old))
 	require.OK(t, err)
-	if !next.Equal(same) || !f.accepted(t, next.Reveal()) || f.issuer.Count(&f.issuer.Refreshed) != 1 {
+	if !next.Equal(same) || !f.accepted(t, next.Reveal()) ||
+		f.issuer.Count(&f.issuer.Refreshed) != 1 {
 		t.Errorf("%d refreshes", f.issuer.Count(&f.issuer.Refreshed))
 	}
 }
@@ -138,7 +141,8 @@ func TestNoRefreshToken(t *testing.T) {
 	}
 	f.wait(59 * time.Minute)
 	old := f.token(t, s)
-	if next, err := s.Renew(t.Context(), f.server, secret.New(old)); err != nil || next.Reveal() != "" {
+	if next, err := s.Renew(t.Context(), f.server, secret.New(old)); err != nil ||
+		next.Reveal() != "" {
 		t.Errorf("renewed: %q, %v", next.Reveal(), err)
 	}
 	f.wait(time.Minute)

@@ -84,9 +84,12 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 		case err != nil && !isEnded(err):
 			return Pending{}, err
 		case err == nil && changed(&before, d) && !r.Confirm:
-			return Pending{}, &oauth.Fault{Code: oauth.IssuerChanged, Text: "the server's issuer was " +
-				oauth.Host(before.Issuer) + " and is now " + oauth.Host(d.Issuer.Issuer) +
-				": confirm it if its operator announced that"}
+			return Pending{}, &oauth.Fault{
+				Code: oauth.IssuerChanged,
+				Text: "the server's issuer was " +
+					oauth.Host(before.Issuer) + " and is now " + oauth.Host(d.Issuer.Issuer) +
+					": confirm it if its operator announced that",
+			}
 		case err == nil && !changed(&before, d) && set.Scopes == nil:
 			// A new sign-in asks for what the last one had, and for what a refusal named since.
 			d.Scopes = union(before.Requested, r.Challenge.Scopes)
@@ -132,14 +135,21 @@ func (s *Service) needKey(ctx context.Context, confirm bool) error {
 	case err != nil:
 		return err
 	case len(items) > 0 && !confirm:
-		return &oauth.Fault{Code: KeyMissing, Text: "the key of the stored sign-ins is missing: put the " +
-			"file vault.key back, or confirm that all servers need a new sign-in"}
+		return &oauth.Fault{
+			Code: KeyMissing,
+			Text: "the key of the stored sign-ins is missing: put the " +
+				"file vault.key back, or confirm that all servers need a new sign-in",
+		}
 	}
 	return local.Make()
 }
 
 // client returns the client to use at an issuer, and stores a new registration.
-func (s *Service) client(ctx context.Context, i oauth.Issuer, r Request) (oauth.Registration, error) {
+func (s *Service) client(
+	ctx context.Context,
+	i oauth.Issuer,
+	r Request,
+) (oauth.Registration, error) {
 	set := r.Server.Settings
 	var err error
 	if set.Secret, err = s.secret(ctx, set); err != nil {
@@ -185,7 +195,10 @@ func (s *Service) sealFlow(ctx context.Context, f flow) (string, error) {
 const maxFlow = 32 << 10 // characters of a sealed state
 
 func (s *Service) openFlow(ctx context.Context, state string) (f flow, err error) {
-	forged := &oauth.Fault{Code: oauth.BadCallback, Text: "the sign-in was not begun at this gateway"}
+	forged := &oauth.Fault{
+		Code: oauth.BadCallback,
+		Text: "the sign-in was not begun at this gateway",
+	}
 	if len(state) > maxFlow || strings.ContainsAny(state, "\r\n") {
 		return f, forged
 	}
@@ -233,7 +246,7 @@ func (s *Service) Finish(
 		return State{}, err
 	}
 	i := f.Flow.Discovery.Issuer
-	c := Connection{
+	c := record{
 		Server: f.Server, URL: f.URL, Resource: f.Flow.Discovery.Resource, Issuer: i.Issuer,
 		Token: i.Token, Revoke: i.Revocation, Client: f.Client, By: f.By, Since: s.o.Now().UTC(),
 		Requested: f.Flow.Discovery.Scopes,
@@ -270,9 +283,13 @@ func (s *Service) forgetClient(ctx context.Context, f flow) {
 
 // SignOut deletes the connection of a server here, and revokes its token at the issuer. was is
 // false if there was none. revoke is why the issuer did not revoke the token, or nil.
-func (s *Service) SignOut(ctx context.Context, server oauth.Server, by string) (was bool, revoke, err error) {
+func (s *Service) SignOut(
+	ctx context.Context,
+	server oauth.Server,
+	by string,
+) (was bool, revoke, err error) {
 	k := keyOf(server.Name, server.URL)
-	var c Connection
+	var c record
 	var opened error
 	was, err = document.Retry(ctx, document.ErrConflict, func() (bool, error) {
 		it, err := s.read(ctx, k)
@@ -287,13 +304,16 @@ func (s *Service) SignOut(ctx context.Context, server oauth.Server, by string) (
 		return was, nil, err
 	}
 	s.forgetRefusal(ctx, k)
-	s.o.Event(ctx, Event{Server: server.Name, Kind: SignedOut, By: by})
+	s.o.Event(ctx, Event{Server: server.Name, Kind: kindSignedOut, By: by})
 	if opened != nil || c.Reason != "" {
 		return true, &oauth.Fault{Code: Ended, Text: "the sign-in had ended before"}, nil
 	}
 	if c.Revoke == "" {
-		return true, &oauth.Fault{Code: oauth.BadMetadata, Text: "the issuer " + oauth.Host(c.Issuer) +
-			" has no address for that"}, nil
+		return true, &oauth.Fault{
+			Code: oauth.BadMetadata,
+			Text: "the issuer " + oauth.Host(c.Issuer) +
+				" has no address for that",
+		}, nil
 	}
 	g, err := s.grant(ctx, server, &c)
 	if err != nil {

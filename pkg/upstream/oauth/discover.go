@@ -63,7 +63,10 @@ func (c *Client) readResource(ctx context.Context, u *url.URL, place string) (*R
 		return nil, fault(ResourceMismatch, "its metadata describe another resource")
 	}
 	r.Scopes = ValidScopes(r.Scopes)
-	r.Issuers = slices.DeleteFunc(r.Issuers, func(i string) bool { return checkURL("issuer", i) != nil })
+	r.Issuers = slices.DeleteFunc(
+		r.Issuers,
+		func(i string) bool { return checkURL("issuer", i) != nil },
+	)
 	return r, nil
 }
 

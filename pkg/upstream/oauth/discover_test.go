@@ -290,7 +290,11 @@ var discoveries = map[string]struct {
 		token: issuer + "/token", scopes: []string{"read", "write", "offline_access"},
 	},
 	"endpoints": {
-		set:      oauth.Settings{Issuer: issuer, Authorization: issuer + "/a", Token: issuer + "/t"},
+		set: oauth.Settings{
+			Issuer:        issuer,
+			Authorization: issuer + "/a",
+			Token:         issuer + "/t",
+		},
 		resource: server, token: issuer + "/t", guess: true,
 	},
 	"guess": {resource: server, token: own + "/token", guess: true},
@@ -334,7 +338,8 @@ func TestDiscover(t *testing.T) {
 			if oauth.CodeOf(err) != c.code {
 				t.Fatalf("%v", err)
 			}
-			isRight := d.Resource == c.resource && d.Issuer.Token == c.token && d.Issuer.Guessed == c.guess
+			isRight := d.Resource == c.resource && d.Issuer.Token == c.token &&
+				d.Issuer.Guessed == c.guess
 			if c.code == "" && (!isRight || !slices.Equal(d.Scopes, c.scopes)) {
 				t.Errorf("%+v", d)
 			}

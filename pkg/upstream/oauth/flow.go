@@ -89,7 +89,11 @@ func (c *Client) Finish(ctx context.Context, f Flow, query string) (Token, error
 // the error, because anybody can send a browser to the callback.
 func (f Flow) code(query string, now time.Time) (string, error) {
 	if age := now.Sub(f.Began); age >= FlowLife || age < -FlowLife {
-		return "", fault(Expired, "the sign-in took longer than %d minutes", int(FlowLife.Minutes()))
+		return "", fault(
+			Expired,
+			"the sign-in took longer than %d minutes",
+			int(FlowLife.Minutes()),
+		)
 	}
 	q, err := url.ParseQuery(query)
 	if err != nil || len(query) > maxCallback {
@@ -109,7 +113,11 @@ func (f Flow) code(query string, now time.Time) (string, error) {
 	case q.Has("iss") && q.Get("iss") != i.Issuer:
 		return "", fault(IssuerMismatch, "the callback comes from another issuer than %s", host)
 	case !q.Has("iss") && i.NamesItself:
-		return "", fault(IssuerMismatch, "the callback does not name its issuer, but %s always does", host)
+		return "", fault(
+			IssuerMismatch,
+			"the callback does not name its issuer, but %s always does",
+			host,
+		)
 	case q.Has("error"):
 		return "", authorizationRefusal(q.Get("error"), host)
 	case q.Get("code") == "":

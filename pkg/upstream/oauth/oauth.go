@@ -138,11 +138,25 @@ func (c *Client) do(req *http.Request, limit time.Duration) (answer, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return answer{}, &Fault{Unreachable, "the answer of " + req.URL.Host + " is incomplete", cause(err)}
+		return answer{}, &Fault{
+			Unreachable,
+			"the answer of " + req.URL.Host + " is incomplete",
+			cause(err),
+		}
 	case len(body) > maxAnswer:
-		return answer{}, fault(BadAnswer, "the answer of %s is longer than %d bytes", req.URL.Host, maxAnswer)
+		return answer{}, fault(
+			BadAnswer,
+			"the answer of %s is longer than %d bytes",
+			req.URL.Host,
+			maxAnswer,
+		)
 	case resp.StatusCode/100 == 5 || resp.StatusCode == http.StatusTooManyRequests:
-		return answer{}, fault(Unreachable, "%s answers with HTTP status %d", req.URL.Host, resp.StatusCode)
+		return answer{}, fault(
+			Unreachable,
+			"%s answers with HTTP status %d",
+			req.URL.Host,
+			resp.StatusCode,
+		)
 	}
 	return answer{resp.StatusCode, body}, nil
 }
@@ -207,7 +221,10 @@ func Host(address string) string {
 
 // Origin returns scheme, host and port of a URL.
 func Origin(u *url.URL) string {
-	port := cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[strings.ToLower(u.Scheme)])
+	port := cmp.Or(
+		u.Port(),
+		map[string]string{"https": "443", "http": "80"}[strings.ToLower(u.Scheme)],
+	)
 	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 

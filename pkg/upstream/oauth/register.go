@@ -57,9 +57,14 @@ func (c *Client) Client(
 	case stored.Live(redirect, s.Scopes, c.Now()):
 		return stored, false, nil
 	case i.Registration == "" || s.NoRegister:
-		return r, false, fault(NoClient, "the issuer %s does not register clients automatically: register "+
-			"the gateway there with the redirect URI %s, and write its client_id into the server's "+
-			"member auth", Host(i.Issuer), redirect)
+		return r, false, fault(
+			NoClient,
+			"the issuer %s does not register clients automatically: register "+
+				"the gateway there with the redirect URI %s, and write its client_id into the server's "+
+				"member auth",
+			Host(i.Issuer),
+			redirect,
+		)
 	}
 	var scopes []string // of all servers that use the registration
 	if stored.Redirect == redirect {
@@ -128,7 +133,12 @@ func (c *Client) register(
 	if err != nil {
 		return r, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, i.Registration, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		i.Registration,
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		return r, fault(BadMetadata, "the registration_endpoint of %s is not a URL", Host(i.Issuer))
 	}

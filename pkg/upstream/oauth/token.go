@@ -36,7 +36,11 @@ const (
 )
 
 // Exchange exchanges a code for a token. Errors are [Fault]s.
-func (c *Client) Exchange(ctx context.Context, g Grant, code, verifier, redirect string) (Token, error) {
+func (c *Client) Exchange(
+	ctx context.Context,
+	g Grant,
+	code, verifier, redirect string,
+) (Token, error) {
 	return c.token(ctx, g, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {verifier},
 		"redirect_uri": {redirect},
@@ -82,7 +86,12 @@ func (c *Client) token(ctx context.Context, g Grant, form url.Values) (Token, er
 }
 
 // post sends a form with the client's authentication.
-func (c *Client) post(ctx context.Context, g Grant, endpoint string, form url.Values) (answer, error) {
+func (c *Client) post(
+	ctx context.Context,
+	g Grant,
+	endpoint string,
+	form url.Values,
+) (answer, error) {
 	if g.Client.Auth != authBasic {
 		form.Set("client_id", g.Client.ID)
 	}
@@ -137,7 +146,9 @@ func readToken(body []byte, status int, host string, sent time.Time) (t Token, e
 		t.Expires = sent.Add(time.Duration(min(got.Expires, maxLife)) * time.Second)
 	}
 	if got.Scope != nil {
-		t.Scopes = ValidScopes(strings.FieldsFunc(*got.Scope, func(r rune) bool { return r == ' ' || r == ',' }))
+		t.Scopes = ValidScopes(
+			strings.FieldsFunc(*got.Scope, func(r rune) bool { return r == ' ' || r == ',' }),
+		)
 	}
 	return t, nil
 }
@@ -172,7 +183,12 @@ func tokenRefusal(code string, status int, host string) error {
 	if status == http.StatusUnauthorized && code == "" {
 		return fault(InvalidClient, "the issuer %s does not accept the gateway as a client", host)
 	}
-	return fault(BadAnswer, "the issuer %s refused the request for a token (HTTP status %d)", host, status)
+	return fault(
+		BadAnswer,
+		"the issuer %s refused the request for a token (HTTP status %d)",
+		host,
+		status,
+	)
 }
 
 // seconds are a number of seconds, which some issuers write as a text or as a fraction.
