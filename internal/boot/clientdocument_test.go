@@ -32,11 +32,11 @@ func TestClientDocument(t *testing.T) {
 			continue
 		}
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/oauth/client.json", nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/.well-known/oauth-client.json", nil))
 		var got map[string]any
 		require.OK(t, json.Unmarshal(w.Body.Bytes(), &got))
 		want := map[string]any{
-			"client_id": "https://gate.example.com/oauth/client.json", "client_uri": "https://gate.example.com",
+			"client_id": "https://gate.example.com/.well-known/oauth-client.json", "client_uri": "https://gate.example.com",
 			"client_name": "Portcullis", "application_type": "native", "token_endpoint_auth_method": "none",
 			"grant_types": []any{
 				"authorization_code",

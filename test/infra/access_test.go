@@ -37,7 +37,8 @@ func places() []place {
 	var all []place
 	for _, keys := range []string{
 		"SRV#github", "BASE#0a1b", "AUDIT#github", "AUDIT#@gateway", "STOP", "TOKENS", "LOGIN#SESSIONS", "SESSION#0a1b",
-		"OUTBOX#OPEN", "OUTBOX#SEEN", "ASK#", "ASK#kim", "GRANT#kim", "USED#R-1", "CRED#gateway", "CRED#clients", "CRED#other", "OTHER#",
+		"OUTBOX#OPEN", "OUTBOX#SEEN", "ASK#", "ASK#kim", "GRANT#kim", "USED#R-1", "CRED#gateway", "CRED#clients",
+		"CRED#refused", "CRED#other", "OTHER#",
 		"SRV#github STOP GRANT#kim", "SRV#github AUDIT#github", "ASK#kim ASK#", "OUTBOX#SEEN OUTBOX#OPEN",
 		"SRV#github STOP GRANT#kim CRED#gateway", "CRED#gateway CRED#clients", "CRED#gateway STOP",
 		"SRV#github TOKENS", "ASK#kim GRANT#kim", "STOP SESSION#0a1b",
@@ -137,6 +138,7 @@ func TestRightsThatMatter(t *testing.T) {
 			"USED#R-1":       {read: both, write: mcp},
 			"CRED#gateway":   {read: []string{"mcp", "sync", "work", "admin"}, write: []string{"mcp", "sync", "work", "admin"}, remove: admin},
 			"CRED#clients":   {read: admin, write: admin, remove: admin},
+			"CRED#refused":   {read: both, write: both, remove: admin},
 			"CRED#other":     {},
 			"OTHER#":         {}, "a key that is not named": {}, "another index": {}, "a stream": {}, "another table": {},
 			"TOKENS, last_used alone": {read: both, write: both}, "TOKENS, last_used and token": {read: both, write: admin},

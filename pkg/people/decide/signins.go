@@ -20,7 +20,7 @@ import (
 const Callback = "/admin/sign-in/callback"
 
 // ClientDocument is the path of the client ID metadata document.
-const ClientDocument = "/oauth/client.json"
+const ClientDocument = "/.well-known/oauth-client.json"
 
 // A SignInQuery asks to sign in to a server.
 type SignInQuery struct {

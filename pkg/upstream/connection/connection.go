@@ -135,6 +135,9 @@ type record struct {
 	Day     string    `json:"day,omitempty"`
 	Failed  time.Time `json:"failed,omitzero"` // when the issuer last did not answer a refresh
 
+	// Refused is when the gateway last renewed a token because the server refused it.
+	Refused time.Time `json:"refused,omitzero"`
+
 	Reason  string    `json:"reason,omitempty"` // why it ended; "": it has not
 	EndedAt time.Time `json:"ended_at,omitzero"`
 }

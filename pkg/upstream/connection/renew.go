@@ -24,6 +24,10 @@ const (
 	// How long no process asks an issuer that did not answer: while the token is valid, and after.
 	retryDue     = 30 * time.Second
 	retryExpired = 5 * time.Second
+
+	// How long a token stays that replaced a refused one: a server that refuses every token would
+	// otherwise cause a refresh with each call.
+	keepRenewed = time.Minute
 )
 
 // dueAt returns when to refresh a token: the later of 80 % of its life and 5 minutes before its
@@ -109,18 +113,19 @@ func (s *Service) use(
 			return secret.New(c.Access), nil
 		case c.Refresh == "" && !c.usable(now):
 			return secret.Text{}, &oauth.EndedError{Reason: Unrenewed}
-		case c.Refresh == "":
+		case c.Refresh == "" || c.Access == rejected && now.Sub(c.Refused) < keepRenewed:
 			return secret.New(c.Access), nil // rejected, and there is no other
 		case now.Sub(c.Failed) < retryExpired:
 			return secret.Text{}, errSilent
 		}
 		if it.Lease.Before(now) {
+			if c.Access == rejected {
+				c.Refused = now.UTC()
+			}
 			c, err = s.refresh(ctx, server, k, it, c)
 			if !errors.Is(err, document.ErrConflict) {
 				if err != nil && c.usable(now) && c.Access != rejected && !isEnded(err) {
-					return secret.New(
-						c.Access,
-					), nil // it is still valid, and the next call tries again
+					err = nil // it is still valid, and the next call tries again
 				}
 				return secret.New(c.Access), err
 			}

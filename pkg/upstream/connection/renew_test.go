@@ -132,6 +132,26 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+// A server that refuses every token causes one refresh a minute, and not one with each call.
+func TestRenewOncePerMinute(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{})
+	s := f.service()
+	f.signIn(t, s)
+	for range 3 {
+		_, err := s.Renew(t.Context(), f.server, secret.New(f.token(t, s)))
+		require.OK(t, err)
+	}
+	if n := f.issuer.Count(&f.issuer.Refreshed); n != 1 {
+		t.Errorf("%d refreshes", n)
+	}
+	f.wait(time.Minute)
+	_, err := s.Renew(t.Context(), f.server, secret.New(f.token(t, s)))
+	require.OK(t, err)
+	if n := f.issuer.Count(&f.issuer.Refreshed); n != 2 {
+		t.Errorf("%d refreshes after a minute", n)
+	}
+}
+
 // A token without a refresh token is used until it expires.
 func TestNoRefreshToken(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{NoRefresh: true})

@@ -78,7 +78,7 @@ func TestRegister(t *testing.T) {
 // The client is the configured one, the document, the stored registration or a new one, in this
 // order.
 func TestClientOrder(t *testing.T) {
-	const at, doc = issuer + "/register", "https://gateway.example/oauth/client.json"
+	const at, doc = issuer + "/register", "https://gateway.example/.well-known/oauth-client.json"
 	stored := oauth.Registration{ID: "stored", Redirect: redirect, Auth: "none"}
 	old := stored
 	old.Expires = began
