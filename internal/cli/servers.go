@@ -142,7 +142,7 @@ func (c loginServerCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	l, err := listenNear(c.Name)
+	l, err := listenNear(ctx, c.Name)
 	if err != nil {
 		return fmt.Errorf(
 			"servers login: no port of 127.0.0.1 can be opened for the way back: %w",
@@ -276,15 +276,16 @@ func callback(ctx context.Context, l net.Listener, issuer string) (string, error
 
 // listenNear listens on a port of 127.0.0.1 that depends on the server's name, so that a later
 // login can use the same registration at the issuer. If the port is in use, it takes any other.
-func listenNear(name string) (net.Listener, error) {
+func listenNear(ctx context.Context, name string) (net.Listener, error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // never fails
 	port := 49152 + h.Sum32()%16384
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.FormatUint(uint64(port), 10))
+	var o net.ListenConfig
+	l, err := o.Listen(ctx, "tcp", "127.0.0.1:"+strconv.FormatUint(uint64(port), 10))
 	if err == nil {
 		return l, nil
 	}
-	return net.Listen("tcp", "127.0.0.1:0")
+	return o.Listen(ctx, "tcp", "127.0.0.1:0")
 }
 
 // showSignedIn prints the result of a login.

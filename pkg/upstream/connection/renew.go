@@ -102,21 +102,13 @@ func (s *Service) use(
 ) (secret.Text, error) {
 	end := s.o.Now().Add(waitTime)
 	for {
-		c, err := s.openItem(ctx, k, it)
 		now := s.o.Now()
-		switch {
-		case err != nil:
+		c, ready, err := s.openReady(ctx, k, it, rejected)
+		if err != nil {
 			return secret.Text{}, err
-		case c.Reason != "":
-			return secret.Text{}, &oauth.EndedError{Reason: c.Reason}
-		case c.usable(now) && c.Access != rejected && !c.needsRefresh(now):
+		}
+		if ready {
 			return secret.New(c.Access), nil
-		case c.Refresh == "" && !c.usable(now):
-			return secret.Text{}, &oauth.EndedError{Reason: Unrenewed}
-		case c.Refresh == "" || c.Access == rejected && now.Sub(c.Refused) < keepRenewed:
-			return secret.New(c.Access), nil // rejected, and there is no other
-		case now.Sub(c.Failed) < retryExpired:
-			return secret.Text{}, errSilent
 		}
 		if it.Lease.Before(now) {
 			if c.Access == rejected {
@@ -143,6 +135,28 @@ func (s *Service) use(
 			return secret.Text{}, &oauth.EndedError{Reason: kindSignedOut}
 		}
 	}
+}
+
+// openReady opens an item, and reports whether its token is the answer without a refresh.
+func (s *Service) openReady(
+	ctx context.Context, k document.Key, it item, rejected string,
+) (c record, ready bool, err error) {
+	c, err = s.openItem(ctx, k, it)
+	now := s.o.Now()
+	switch {
+	case err != nil:
+	case c.Reason != "":
+		err = &oauth.EndedError{Reason: c.Reason}
+	case c.usable(now) && c.Access != rejected && !c.needsRefresh(now):
+		ready = true
+	case c.Refresh == "" && !c.usable(now):
+		err = &oauth.EndedError{Reason: Unrenewed}
+	case c.Refresh == "" || c.Access == rejected && now.Sub(c.Refused) < keepRenewed:
+		ready = true // rejected, and there is no other
+	case now.Sub(c.Failed) < retryExpired:
+		err = errSilent
+	}
+	return c, ready, err
 }
 
 // The errors of a token that nobody could refresh in time.
