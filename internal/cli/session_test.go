@@ -121,6 +121,7 @@ var differing = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{20}\b`), "TOKEN-ID"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d{4,5}`), "ADDRESS"},
 	{regexp.MustCompile(`R-[0-9A-Z]{8}\b`), "R-REQUEST0"},
+	{regexp.MustCompile(`\bclient-\d+\b`), "client-N"}, // if its port is in use, a login registers again
 	{regexp.MustCompile(`\bstate=[A-Z2-7]{26}\b`), "state=STATE"},
 	{regexp.MustCompile(`\bcode_challenge=[\w-]{43}`), "code_challenge=CHALLENGE"},
 	{regexp.MustCompile(`127\.0\.0\.1%3A\d+`), "ADDRESS"},

@@ -140,9 +140,11 @@ func TestLinks(t *testing.T) {
 		if strings.HasSuffix(to, "/logout") || strings.Contains(to, "/admin/sessions/") {
 			continue // it would end the session of the test
 		}
-		// An empty form gets an answer, and decides nothing.
+		// An empty form gets an answer, and decides nothing. A server that does not answer cannot be
+		// signed in to: 502.
 		a := d.post(strings.TrimPrefix(to, d.URL), url.Values{})
-		if slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, a.Status) || a.Status >= 500 {
+		if slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, a.Status) ||
+			a.Status >= 500 && !(a.Status == http.StatusBadGateway && strings.HasSuffix(to, "/sign-in")) {
 			t.Errorf("a form leads to %s: %d", to, a.Status)
 		}
 	}

@@ -135,8 +135,10 @@ type record struct {
 	Day     string    `json:"day,omitempty"`
 	Failed  time.Time `json:"failed,omitzero"` // when the issuer last did not answer a refresh
 
-	// Refused is when the gateway last renewed a token because the server refused it.
-	Refused time.Time `json:"refused,omitzero"`
+	// Refused is when the gateway renewed a token because the server refused it, and Refusals is how
+	// often it did so since.
+	Refused  time.Time `json:"refused,omitzero"`
+	Refusals int       `json:"refusals,omitempty"`
 
 	Reason  string    `json:"reason,omitempty"` // why it ended; "": it has not
 	EndedAt time.Time `json:"ended_at,omitzero"`

@@ -25,9 +25,10 @@ const (
 	retryDue     = 30 * time.Second
 	retryExpired = 5 * time.Second
 
-	// How long a token stays that replaced a refused one: a server that refuses every token would
+	// How often in which time refused tokens are renewed: a server that refuses every token would
 	// otherwise cause a refresh with each call.
-	keepRenewed = time.Minute
+	maxRenewals = 3
+	renewalTime = time.Minute
 )
 
 // dueAt returns when to refresh a token: the later of 80 % of its life and 5 minutes before its
@@ -112,7 +113,7 @@ func (s *Service) use(
 		}
 		if it.Lease.Before(now) {
 			if c.Access == rejected {
-				c.Refused = now.UTC()
+				c.countRefusal(now)
 			}
 			c, err = s.refresh(ctx, server, k, it, c)
 			if !errors.Is(err, document.ErrConflict) {
@@ -137,6 +138,19 @@ func (s *Service) use(
 	}
 }
 
+// isRefusedOften reports whether the server refused so many tokens that another one is no remedy.
+func (c *record) isRefusedOften(now time.Time) bool {
+	return now.Sub(c.Refused) < renewalTime && c.Refusals >= maxRenewals
+}
+
+// countRefusal counts a token that the server refused.
+func (c *record) countRefusal(now time.Time) {
+	if now.Sub(c.Refused) >= renewalTime {
+		c.Refused, c.Refusals = now.UTC(), 0
+	}
+	c.Refusals++
+}
+
 // openReady opens an item, and reports whether its token is the answer without a refresh.
 func (s *Service) openReady(
 	ctx context.Context, k document.Key, it item, rejected string,
@@ -151,7 +165,7 @@ func (s *Service) openReady(
 		ready = true
 	case c.Refresh == "" && !c.usable(now):
 		err = &oauth.EndedError{Reason: Unrenewed}
-	case c.Refresh == "" || c.Access == rejected && now.Sub(c.Refused) < keepRenewed:
+	case c.Refresh == "" || c.Access == rejected && c.isRefusedOften(now):
 		ready = true // rejected, and there is no other
 	case now.Sub(c.Failed) < retryExpired:
 		err = errSilent
