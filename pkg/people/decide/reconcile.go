@@ -40,19 +40,34 @@ type ReconciledItem struct {
 // Restore restores every lost record from the catalog. If this process reads the audit files, it
 // also restores what people closed since.
 func (d *Service) Restore(ctx context.Context) (Reconciliation, error) {
-	return d.reconcile(ctx, audit.ActionRestored, func(snap *catalog.Snapshot) (auditevent.Restored, error) {
-		wrap := func(how catalog.Reconciler) catalog.Reconciler { return asOnePerson(d.View(ctx), how) }
-		return d.restorer().Restore(ctx, snap, ActorOf(ctx).Name, wrap)
-	})
+	return d.reconcile(
+		ctx,
+		audit.ActionRestored,
+		func(snap *catalog.Snapshot) (auditevent.Restored, error) {
+			wrap := func(how catalog.Reconciler) catalog.Reconciler { return asOnePerson(d.View(ctx), how) }
+			return d.restorer().Restore(ctx, snap, ActorOf(ctx).Name, wrap)
+		},
+	)
 }
 
 // Accept keeps every lost record as the store has it. Definitions that are approved only in
 // the catalog wait for approval.
 func (d *Service) Accept(ctx context.Context) (Reconciliation, error) {
-	return d.reconcile(ctx, audit.ActionAccepted, func(snap *catalog.Snapshot) (out auditevent.Restored, err error) {
-		out.Settled, err = catalog.Reconcile(ctx, d.approvals, snap, asOnePerson(d.View(ctx), approval.AcceptStore), ActorOf(ctx).Name, d.o.Now)
-		return out, err
-	})
+	return d.reconcile(
+		ctx,
+		audit.ActionAccepted,
+		func(snap *catalog.Snapshot) (out auditevent.Restored, err error) {
+			out.Settled, err = catalog.Reconcile(
+				ctx,
+				d.approvals,
+				snap,
+				asOnePerson(d.View(ctx), approval.AcceptStore),
+				ActorOf(ctx).Name,
+				d.o.Now,
+			)
+			return out, err
+		},
+	)
 }
 
 func (d *Service) restorer() *auditevent.Restorer {
@@ -63,7 +78,11 @@ func (d *Service) restorer() *auditevent.Restorer {
 
 // reconcile settles every lost record, but approves nothing that takes two people. It then runs a
 // sync, which updates the health.
-func (d *Service) reconcile(ctx context.Context, action string, how func(*catalog.Snapshot) (auditevent.Restored, error)) (Reconciliation, error) {
+func (d *Service) reconcile(
+	ctx context.Context,
+	action string,
+	how func(*catalog.Snapshot) (auditevent.Restored, error),
+) (Reconciliation, error) {
 	snap := d.states.Refresh(ctx).Catalog
 	if snap == nil {
 		return Reconciliation{}, Refuse(http.StatusConflict, "there is no tool catalog, so the "+
@@ -78,11 +97,20 @@ func (d *Service) reconcile(ctx context.Context, action string, how func(*catalo
 		_ = d.Record(ctx, audit.Line{Action: action, Note: note})
 	}
 	if err != nil {
-		return Reconciliation{}, fmt.Errorf("after %d records were settled: %w", len(done.Settled), err)
+		return Reconciliation{}, fmt.Errorf(
+			"after %d records were settled: %w",
+			len(done.Settled),
+			err,
+		)
 	}
 	if d.o.Syncer != nil && len(done.Settled)+len(done.Closing) > 0 {
 		if _, err := d.o.Syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
-			d.o.Log.LogAttrs(ctx, slog.LevelWarn, "sync after reconciliation failed", slog.Any("error", err))
+			d.o.Log.LogAttrs(
+				ctx,
+				slog.LevelWarn,
+				"sync after reconciliation failed",
+				slog.Any("error", err),
+			)
 		}
 	}
 	d.states.Refresh(ctx)
@@ -93,7 +121,9 @@ func (d *Service) reconcile(ctx context.Context, action string, how func(*catalo
 func ReconciliationOf(done auditevent.Restored) Reconciliation {
 	out := Reconciliation{
 		Tools: []ReconciledItem{}, Count: len(done.Settled),
-		Closed: firstOf(done.Closing), Decide: firstOf(done.Opening), Unknown: firstOf(done.Unknown),
+		Closed: firstOf(
+			done.Closing,
+		), Decide: firstOf(done.Opening), Unknown: firstOf(done.Unknown),
 		Skipped: done.Faults, Faults: done.Count,
 	}
 	for _, r := range firstOf(done.Settled) {

@@ -60,7 +60,10 @@ func (d *Service) Sync(ctx context.Context) (SyncReport, error) {
 		Servers: []SyncedServer{}, Totals: r.Totals,
 	}
 	for _, s := range r.Servers {
-		out.Servers = append(out.Servers, SyncedServer{s.Name, s.Enabled, OutcomeOf(s.Name, s.Outcome), s.ServerTotals})
+		out.Servers = append(
+			out.Servers,
+			SyncedServer{s.Name, s.Enabled, OutcomeOf(s.Name, s.Outcome), s.ServerTotals},
+		)
 	}
 	return out, nil
 }
@@ -70,7 +73,10 @@ func syncError(r catalog.Report, err error) error {
 	faults := faultsOf(r.ConfigErr)
 	switch {
 	case errors.Is(err, catalog.ErrRequired):
-		e := &Error{Status: http.StatusBadGateway, Detail: "a required server did not load; the old catalog stays"}
+		e := &Error{
+			Status: http.StatusBadGateway,
+			Detail: "a required server did not load; the old catalog stays",
+		}
 		for _, s := range r.Missing() {
 			e.Parts = append(e.Parts, Cause{s.Name, OutcomeOf(s.Name, s.Outcome).Message})
 		}
@@ -88,11 +94,20 @@ func syncError(r catalog.Report, err error) error {
 	}
 	switch f.Reason { // the log has the error
 	case catalog.FailedDisk:
-		return &Error{Status: http.StatusServiceUnavailable, Detail: "there is no space left on the disk; the old catalog stays: free some space; the next sync continues automatically"}
+		return &Error{
+			Status: http.StatusServiceUnavailable,
+			Detail: "there is no space left on the disk; the old catalog stays: free some space; the next sync continues automatically",
+		}
 	case catalog.FailedTime:
-		return &Error{Status: http.StatusServiceUnavailable, Detail: "the sync ran out of time; the old catalog stays: look in its log for servers that hang, and disable them"}
+		return &Error{
+			Status: http.StatusServiceUnavailable,
+			Detail: "the sync ran out of time; the old catalog stays: look in its log for servers that hang, and disable them",
+		}
 	case catalog.FailedNewer:
-		return &Error{Status: http.StatusServiceUnavailable, Detail: "the stored catalog was made by a newer version of the program, and stays: use that version again, or delete " + catalog.CurrentKey + " to let this version make a new catalog"}
+		return &Error{
+			Status: http.StatusServiceUnavailable,
+			Detail: "the stored catalog was made by a newer version of the program, and stays: use that version again, or delete " + catalog.CurrentKey + " to let this version make a new catalog",
+		}
 	}
 	return err
 }

@@ -22,7 +22,15 @@ type Notify struct {
 
 // NotifyEvents returns the events that people can get notices of.
 func NotifyEvents() []string {
-	return []string{"changed", "new", "request", "decided", "server_down", "config_refused", "connection_ended"}
+	return []string{
+		"changed",
+		"new",
+		"request",
+		"decided",
+		"server_down",
+		"config_refused",
+		"connection_ended",
+	}
 }
 
 // Variables returns the variables of the gateway's environment that the target refers to, each
@@ -47,7 +55,9 @@ func SigningKey(s string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(s, signingPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if !ok || err != nil || len(key) < signingLeast || len(key) > signingMost {
-		return nil, errors.New("is not whsec_ and 24 to 64 bytes in base64, such as `echo whsec_$(openssl rand -base64 32)` prints")
+		return nil, errors.New(
+			"is not whsec_ and 24 to 64 bytes in base64, such as `echo whsec_$(openssl rand -base64 32)` prints",
+		)
 	}
 	return key, nil
 }
@@ -61,7 +71,9 @@ func CheckTarget(s string) error {
 	case !strings.HasPrefix(s, "https://") && !strings.HasPrefix(s, "http://"):
 		return errors.New("begins with neither https:// nor http://")
 	case u.User != nil:
-		return errors.New("holds a user or password, which are not sent; a webhook is signed with its secret")
+		return errors.New(
+			"holds a user or password, which are not sent; a webhook is signed with its secret",
+		)
 	case u.Hostname() == "":
 		return errors.New("has no host")
 	case !validPort(u):
@@ -87,7 +99,12 @@ func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node) {
 		t := c.target(f, at, path)
 		where := t.Type + " " + t.URL.Reveal() + t.Topic
 		if other, again := first[where]; again && !c.bad[at] && t.URL.Reveal()+t.Topic != "" {
-			c.fault(at, path, "has the address of %s: people would get each notice twice; list all events in one of the two", index("notify", other))
+			c.fault(
+				at,
+				path,
+				"has the address of %s: people would get each notice twice; list all events in one of the two",
+				index("notify", other),
+			)
 		} else if !again {
 			first[where] = i
 		}
@@ -97,7 +114,12 @@ func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node) {
 
 // target checks one target.
 func (c *checker) target(f fileNotify, n *rawjson.Node, path string) Notify {
-	t := Notify{Type: textOr(f.Type), URL: secret.New(textOr(f.URL)), Secret: secret.New(textOr(f.Secret)), Topic: textOr(f.Topic)}
+	t := Notify{
+		Type:   textOr(f.Type),
+		URL:    secret.New(textOr(f.URL)),
+		Secret: secret.New(textOr(f.Secret)),
+		Topic:  textOr(f.Topic),
+	}
 	t.Events = c.events(f.Events, n.Get("events"), JoinPath(path, "events"))
 	at := n.Get("type")
 	switch {
@@ -115,15 +137,30 @@ func (c *checker) target(f fileNotify, n *rawjson.Node, path string) Notify {
 	for _, key := range []string{"url", "secret", "topic"} {
 		switch at, wanted := n.Get(key), slices.Contains(needs, key); {
 		case at == nil && wanted:
-			c.faultAt(n.Offset, JoinPath(path, key), "is missing: a target of type %s has one", t.Type)
+			c.faultAt(
+				n.Offset,
+				JoinPath(path, key),
+				"is missing: a target of type %s has one",
+				t.Type,
+			)
 		case at != nil && !wanted:
-			c.fault(at, JoinPath(path, key), "does not belong to a target of type %s, which has %s; remove it", t.Type, strings.Join(needs, " and "))
+			c.fault(
+				at,
+				JoinPath(path, key),
+				"does not belong to a target of type %s, which has %s; remove it",
+				t.Type,
+				strings.Join(needs, " and "),
+			)
 		}
 	}
 	c.address(n.Get("url"), JoinPath(path, "url"), t.Type == "slack")
 	c.signing(n.Get("secret"), JoinPath(path, "secret"))
 	if at := n.Get("topic"); at != nil && !c.bad[at] && !isTopic(t.Topic) {
-		c.fault(at, JoinPath(path, "topic"), "is not the ARN of an SNS topic: arn:aws:sns:REGION:ACCOUNT:NAME")
+		c.fault(
+			at,
+			JoinPath(path, "topic"),
+			"is not the ARN of an SNS topic: arn:aws:sns:REGION:ACCOUNT:NAME",
+		)
 	}
 	return t
 }
@@ -131,11 +168,17 @@ func (c *checker) target(f fileNotify, n *rawjson.Node, path string) Notify {
 // isTopic reports whether s is the ARN of a topic without ordered messages.
 func isTopic(s string) bool {
 	parts := strings.Split(s, ":")
-	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") || parts[2] != "sns" || strings.HasSuffix(s, ".fifo") {
+	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") ||
+		parts[2] != "sns" ||
+		strings.HasSuffix(s, ".fifo") {
 		return false
 	}
 	for _, part := range parts[3:] {
-		if part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+		if part == "" ||
+			strings.Trim(
+				part,
+				"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_",
+			) != "" {
 			return false
 		}
 	}
@@ -185,7 +228,11 @@ func (c *checker) events(list []string, n *rawjson.Node, path string) []string {
 		return known
 	}
 	if len(list) == 0 {
-		c.fault(n, path, "is empty, so this target gets no events; leave it out for all events, or remove the target")
+		c.fault(
+			n,
+			path,
+			"is empty, so this target gets no events; leave it out for all events, or remove the target",
+		)
 	}
 	for i, name := range list {
 		at, path := n.Kids[i], index(path, i)
