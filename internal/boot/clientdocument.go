@@ -5,7 +5,7 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
@@ -13,12 +13,12 @@ import (
 // none: it cannot sign in, or base is no address that issuers could read. The document has no
 // secret, and is the same for everybody.
 func (p *Program) clientDocument(base string) http.Handler {
-	id := decide.ClientID(base)
+	id := connection.ClientID(base)
 	if p.SignIns == nil || id == "" {
 		return nil
 	}
 	doc := oauth.Document([]string{
-		p.Settings.AdminURL + decide.Callback,
+		p.Settings.AdminURL + connection.CallbackPath,
 		// of the command; an issuer accepts any port
 		"http://127.0.0.1/callback", "http://localhost/callback",
 	}, "none")

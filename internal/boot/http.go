@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
-	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 // Public returns the handler of /mcp, of the well-known metadata, of /healthz, and of the document
@@ -32,7 +32,7 @@ func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 	mux.Handle("GET /mcp/", p.explainToBrowser(mcp, base))
 	mux.HandleFunc("GET /healthz", p.healthz)
 	if doc := p.clientDocument(base); doc != nil {
-		mux.Handle("GET "+decide.ClientDocument, doc)
+		mux.Handle("GET "+connection.DocumentPath, doc)
 	}
 	return mux, nil
 }

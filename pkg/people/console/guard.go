@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
 // A caller identifies the sender of a request.
@@ -86,7 +87,7 @@ func (c *Console) guard(next http.Handler) http.Handler {
 // to our own pages. It never sends an address with the code of a link, because logs must not
 // contain the code. With no-referrer, the browser would not send the origin of forms either.
 func referrerPolicy(r *http.Request) string {
-	if strings.HasPrefix(r.URL.Path, askAt) || r.URL.Path == "/admin/login" || r.URL.Path == decide.Callback {
+	if strings.HasPrefix(r.URL.Path, askAt) || r.URL.Path == "/admin/login" || r.URL.Path == connection.CallbackPath {
 		return "strict-origin"
 	}
 	return "same-origin"
@@ -148,7 +149,7 @@ func isPublic(method, path string) bool {
 	switch path {
 	case "/admin/login":
 		return isSafe(method) || method == http.MethodPost
-	case callbackPath, decide.Callback:
+	case callbackPath, connection.CallbackPath:
 		return method == http.MethodGet
 	case "/admin/logout":
 		return method == http.MethodPost

@@ -38,7 +38,7 @@ type serverSignedInPage struct {
 func (c *Console) signInPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("POST /admin/servers/{server}/sign-in", formOr(next, c.startServerSignIn))
 	mux.Handle("POST /admin/servers/{server}/sign-out", formOr(next, c.endServerSignIn))
-	mux.HandleFunc("GET "+decide.Callback, c.finishServerSignIn)
+	mux.HandleFunc("GET "+connection.CallbackPath, c.finishServerSignIn)
 }
 
 // ownCallback returns the gateway's callback at the host at which the console was opened, or "" if
@@ -46,9 +46,9 @@ func (c *Console) signInPages(mux *http.ServeMux, next http.Handler) {
 func (c *Console) ownCallback(r *http.Request) string {
 	switch {
 	case isLoopback(hostOf(r.Host)) && !c.overTLS(r):
-		return "http://" + r.Host + decide.Callback
+		return "http://" + r.Host + connection.CallbackPath
 	case c.isBaseHost(r) && c.overTLS(r):
-		return c.o.BaseURL + decide.Callback
+		return c.o.BaseURL + connection.CallbackPath
 	}
 	return ""
 }
@@ -102,7 +102,7 @@ func (c *Console) keepServerSignIn(w http.ResponseWriter, r *http.Request, state
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // plain http drops Secure cookies
-		Name: c.serverCookieName(r), Value: state, Path: decide.Callback, MaxAge: age,
+		Name: c.serverCookieName(r), Value: state, Path: connection.CallbackPath, MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.overTLS(r),
 	})
 }

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/issuertest"
 )
@@ -23,7 +23,7 @@ func TestServerSignInWithoutClient(t *testing.T) {
 	issuer := issuertest.New(t, issuertest.Habits{NoRegistration: true})
 	h := newSignInFixtureAt(t, issuer)
 	a := h.askToSignIn("")
-	says(t, a.Body, "Nobody was signed in: the issuer 127.0.0.1", h.URL+decide.Callback)
+	says(t, a.Body, "Nobody was signed in: the issuer 127.0.0.1", h.URL+connection.CallbackPath)
 	lacks(t, a.Body, command)
 	issuer.Metadata = map[string]any{"registration_endpoint": issuer.URL + "/register"}
 	a = h.askToSignIn("")
@@ -158,8 +158,8 @@ func TestServerSignInCallback(t *testing.T) {
 		return got + " " + strings.SplitN(a.Header.Get("Set-Cookie"), "=", 2)[0]
 	}
 	const (
-		plain  = decide.Callback + " portcullis-server"
-		secure = decide.Callback + " __Secure-portcullis-server"
+		plain  = connection.CallbackPath + " portcullis-server"
+		secure = connection.CallbackPath + " __Secure-portcullis-server"
 	)
 	for base, want := range map[string]string{
 		"https://gate.example.com":       gatewaytest.BaseURL + secure,

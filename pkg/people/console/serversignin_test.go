@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
@@ -84,7 +83,7 @@ func (h *fixture) start(t *testing.T) (to string, cookie *http.Cookie) {
 
 // back opens the callback with a cookie.
 func (h *fixture) back(query string, c *http.Cookie) agenttest.Answer {
-	return h.Send(decide.Callback+"?"+query, "", "Accept: text/html", "Cookie: "+c.Name+"="+c.Value)
+	return h.Send(connection.CallbackPath+"?"+query, "", "Accept: text/html", "Cookie: "+c.Name+"="+c.Value)
 }
 
 func TestServerSignIn(t *testing.T) {
@@ -93,7 +92,7 @@ func TestServerSignIn(t *testing.T) {
 	says(t, page, `action="../../admin/servers/notes/sign-in"`, "portcullis servers login notes")
 	lacks(t, page, "Disconnect")
 	to, c := h.start(t)
-	if c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Path != decide.Callback ||
+	if c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Path != connection.CallbackPath ||
 		c.MaxAge != 600 ||
 		c.Secure != strings.HasPrefix(h.URL, "https") {
 		t.Errorf("cookie %+v", c)
@@ -117,7 +116,7 @@ func TestServerSignIn(t *testing.T) {
 	}
 	says(t, a.Body, "Signed in to notes", `href="../../admin/servers/notes"`)
 	lacks(t, a.Body, "secret-")
-	a = h.Send(decide.Callback+"?"+query, "", "Accept: text/html")
+	a = h.Send(connection.CallbackPath+"?"+query, "", "Accept: text/html")
 	if a.Status != http.StatusBadRequest {
 		t.Errorf("without the cookie: %d", a.Status)
 	}

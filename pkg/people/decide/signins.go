@@ -16,12 +16,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
-// Callback is the path of the gateway's own callback, to which issuers send browsers back.
-const Callback = "/admin/sign-in/callback"
-
-// ClientDocument is the path of the client ID metadata document.
-const ClientDocument = "/.well-known/oauth-client.json"
-
 // A SignInQuery asks to sign in to a server.
 type SignInQuery struct {
 	Redirect string `json:"redirect" doc:"where the issuer sends the browser: http://127.0.0.1:PORT/callback, or the gateway's own /admin/sign-in/callback"`
@@ -102,11 +96,11 @@ func (d *Service) StartSignIn(
 	if !d.takesRedirect(q.Redirect) {
 		return SignInStart{}, invalid(
 			"redirect is neither http://127.0.0.1:PORT/callback nor %s of this gateway",
-			Callback,
+			connection.CallbackPath,
 		)
 	}
 	r := connection.Request{
-		Server: server, Redirect: q.Redirect, Document: ClientID(d.o.PublicURL),
+		Server: server, Redirect: q.Redirect, Document: connection.ClientID(d.o.PublicURL),
 		By:      ActorOf(ctx).Name,
 		Confirm: q.Confirm,
 	}
@@ -180,28 +174,18 @@ func addRefusal(s *Server, c config.Server, all map[string]connection.Refusal) {
 
 // takesRedirect reports whether a callback is the gateway's own, or on this person's machine.
 func (d *Service) takesRedirect(redirect string) bool {
-	if d.o.BaseURL != "" && redirect == d.o.BaseURL+Callback {
+	if d.o.BaseURL != "" && redirect == d.o.BaseURL+connection.CallbackPath {
 		return true
 	}
 	u, err := url.Parse(redirect)
 	return err == nil && u.Scheme == "http" && oauth.Loopback(u.Hostname()) &&
-		(u.Path == "/callback" || u.Path == Callback) &&
+		(u.Path == "/callback" || u.Path == connection.CallbackPath) &&
 		u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }
 
 // IsOtherSignIn reports whether a callback belongs to another sign-in than the browser's, as after
 // two tabs.
 func IsOtherSignIn(err error) bool { return oauth.CodeOf(err) == oauth.BadCallback }
-
-// ClientID returns the address of the client ID metadata document of a gateway at base. It is "" if
-// issuers cannot read the document, because base is no https address or is on this machine.
-func ClientID(base string) string {
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "https" || oauth.Loopback(u.Hostname()) {
-		return ""
-	}
-	return base + ClientDocument
-}
 
 // signInError returns what a person may read of err.
 func signInError(what string, err error) error {

@@ -16,6 +16,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
+// Paths of the gateway for issuers.
+const (
+	CallbackPath = "/admin/sign-in/callback"        // to which issuers send browsers back
+	DocumentPath = "/.well-known/oauth-client.json" // of the client ID metadata document
+)
+
+// ClientID returns the address of the client ID metadata document of a gateway at base. It is "" if
+// issuers cannot read the document, because base is no https address or is on this machine.
+func ClientID(base string) string {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "https" || oauth.Loopback(u.Hostname()) {
+		return ""
+	}
+	return base + DocumentPath
+}
+
 // flowKey is the place for which the state of a sign-in is sealed. It is never stored.
 var flowKey = document.Key{Part: "CRED#flow", ID: "FLOW"}
 
