@@ -48,7 +48,7 @@ func newItemGateway(t *testing.T) *itemGateway {
 	return &itemGateway{program: p, terminal: newTerminal(t, map[string]string{dir: "DIR"}), fs: fs}
 }
 
-// do runs a command in the gateway's folder that has to end with the code.
+// do runs a command in the gateway's folder. The test fails unless the command ends with the code.
 func (d *itemGateway) do(code int, args ...string) string {
 	d.t.Helper()
 	return d.must(code, append(args, "--dir", d.dir)...)

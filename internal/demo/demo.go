@@ -91,7 +91,7 @@ func (s *Servers) listen(ctx context.Context, addr string, h http.Handler) (stri
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	s.running = append(s.running, server)
-	go server.Serve(l) //nolint:errcheck // it returns when Close is called; before that its port is dead and every sync says so
+	go server.Serve(l) //nolint:errcheck // Serve returns when Close is called; if it returns earlier, every sync reports that the port is closed
 	return "http://" + l.Addr().String() + "/mcp", nil
 }
 

@@ -95,7 +95,7 @@ func TestSyncFirstListOfAKind(t *testing.T) {
 	w.sync()
 	w.holds("templates are in the list of resources", "fs:read: approved", "fs:prompt:plan: approved", "fs:resource:file:///a: approved", "fs:resource:file:///{+path}: pending")
 
-	// A second name opens nothing, and neither does a name that another server had.
+	// If a server gets a second name, or a name that another server had, no item becomes callable.
 	w.ConfigureOnly(map[string]string{"fs": "", "same": ""})
 	w.Server("same").URL, w.Server("same").Prompts = "https://fs.example.com/mcp", []string{prompts[0], gatewaytest.Prompt("more", "More.")}
 	w.ConfigureOnly(map[string]string{"fs": "", "same": ""})

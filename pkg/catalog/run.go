@@ -82,11 +82,11 @@ type serverRun struct {
 	etag     string      // of the stored load result that it comes from; "": of none
 }
 
-// run makes the catalog. collect loads servers, or reads which results of loads are stored. The
-// catalog's version is read before the config: if another sync moves the catalog in between, the
-// last step fails, so a catalog never replaces one that was made from a newer config. Records are
-// written before the catalog: a tool in the catalog without a record would be locked for a reason
-// that no person can remove. Records are also written before required servers are checked: a
+// run makes the catalog. collect loads servers, or reads which results of loads are stored. run
+// reads the catalog's version before the config. If another sync moves the catalog in between, the
+// last step fails. So a catalog never replaces a catalog that was made from a newer config. Records
+// are written before the catalog: a tool in the catalog without a record would be locked for a
+// reason that no person can remove. Records are also written before required servers are checked: a
 // changed tool of another server is locked by its record even if the old catalog stays.
 func (s *Syncer) run(ctx context.Context, name string, collect func(*run, context.Context) error) (Report, error) {
 	r, err := document.Retry(ctx, errRestart, func() (*run, error) {

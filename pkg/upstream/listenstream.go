@@ -15,9 +15,9 @@ import (
 )
 
 // Many servers of the handshake protocol send messages on a stream that their client keeps open in
-// addition to its requests. Such messages belong to no request, for example log messages, and
-// questions of a tool that do not name their call. The gateway keeps the stream open while the
-// session has calls that want such messages.
+// addition to its requests. Such messages belong to no request. Examples are log messages, and a
+// tool's questions that do not name their call. The gateway keeps the stream open while the session
+// has calls that want such messages.
 
 const (
 	listenWait = 500 * time.Millisecond // wait once for each session: earlier messages are lost

@@ -20,7 +20,8 @@ import (
 )
 
 // publicTasks returns tasks made from the queries of the public development set. Each query is a
-// task that needs its best tool. Each two neighbors are together a task that needs two tools.
+// task that needs its best tool. Each pair of neighboring queries is also one task that needs two
+// tools.
 func publicTasks(t *testing.T) (tasks []agenteval.Task) {
 	t.Helper()
 	type labelled struct {
@@ -91,8 +92,8 @@ func solve(t *testing.T, gw *gatewaytest.Gateway, tasks []agenteval.Task, limit 
 }
 
 // An answer lists further names after its results. With these names the searcher solves as many
-// tasks with 5 results as with 20, for a third of the tokens. Lines cost another third less than
-// JSON.
+// tasks with 5 results as with 20, for a third of the tokens. Answers as lines cost a third fewer
+// tokens than answers as JSON.
 func TestSearcher(t *testing.T) {
 	tasks := publicTasks(t)
 	gw := publicCatalog(t)

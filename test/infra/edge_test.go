@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// logged contains the variables that an access log line may use. From the sender's data, a line
-// contains only the method and, instead of the path, the route.
+// logged contains the variables that an access log line may use. The only data of the sender in a
+// line is the method. A line has the route instead of the path.
 var logged = []string{
 	"requestId", "requestTimeEpoch", "identity.sourceIp", "routeKey", "httpMethod", "resourcePath", "status", "error.message",
 	"integrationErrorMessage", "responseLatency", "integrationLatency", "responseLength", "wafResponseCode",

@@ -86,7 +86,8 @@ func headerVariable(server, header string) string {
 	return variableOf(server + "_" + what)
 }
 
-// ownVariable returns the name of a variable for a variable of a program's environment.
+// ownVariable returns the variable name that the config uses for an environment variable of a
+// program.
 func ownVariable(name string) string {
 	if isVariable(name) {
 		return name

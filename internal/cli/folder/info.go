@@ -45,9 +45,9 @@ func WriteInfo(folder string, s Info) error {
 	return PutFile(filepath.Join(folder, InfoFile), append(data, '\n'), 0o600, store.Replace)
 }
 
-// KeepInfo is WriteInfo until stop, which removes the file. While the gateway serves, KeepInfo
-// retries a failed write: without the file, as on a full disk, only the commands in the folder
-// fail.
+// KeepInfo writes the file, as WriteInfo does. The caller calls stop to remove the file. While the
+// gateway serves, KeepInfo retries a failed write: without the file, as on a full disk, only the
+// commands in the folder fail.
 func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -93,8 +93,8 @@ func Running(folder string) (s Info, runs bool, err error) {
 	case err == nil: // the file was left by a killed gateway
 		return s, false, view.Close()
 	case errors.Is(err, bolt.ErrHeld):
-		// Read the file only now, because a process that opened the store meanwhile has removed the
-		// file of a killed process.
+		// Read the file again: if a killed process left it, the process that now has the store open
+		// has removed it.
 		s, runs = FindInfo(folder)
 		return s, runs, nil
 	}

@@ -34,7 +34,7 @@ func titleOf(d tool.Definition) string {
 // An address has the parts of the address of a resource.
 type address struct{ server, sum string }
 
-// addresses returns the numbers of all resources by their addresses.
+// addresses returns the index of each resource in the catalog, by the resource's address.
 func (t *itemIndex) addresses() map[address]int {
 	out := map[address]int{}
 	for _, i := range t.items {

@@ -16,7 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// outcomes are, by verdict, the state after it, or in parentheses a part of the refusal.
+// outcomes maps each verdict to the request's state after it, or to a part of the refusal, in
+// parentheses.
 type outcomes map[request.Verdict]string
 
 // check tries each verdict on a new fixture.
@@ -247,7 +248,7 @@ func TestRequestApprovalUndone(t *testing.T) {
 	}
 }
 
-// A decision takes the role, and a server that the person decides about.
+// A person needs the role approver, and the right to decide about the item's server.
 func TestDecideRequestRights(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// events writes events with these actions, a call before each.
+// events writes one event for each action, and the line of a call before each event.
 func (f *folder) events(actions ...string) {
 	f.t.Helper()
 	for _, action := range actions {

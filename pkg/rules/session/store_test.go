@@ -18,25 +18,25 @@ import (
 // Each promise of a [session.Store].
 func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *session.Store){
-		"what was never kept is not found":                 missing,
-		"a session comes back as it was put":               roundTrip,
-		"an owner finds its own alone":                     owners,
-		"a first session stays against a second":           first,
-		"a session is prolonged":                           prolong,
-		"a session that is gone is replaced by name":       replace,
-		"one that expired is not found and gives way":      expired,
-		"of racing instances one wins and all learn whose": racing,
-		"delete removes it once":                           deleteOnce,
-		"delete spares what was prolonged since":           deleteSpares,
-		"delete spares another session":                    deleteOther,
-		"an ended context stores nothing":                  endedContext,
+		"what was never kept is not found":                     missing,
+		"a session comes back as it was put":                   roundTrip,
+		"an owner finds only its own session":                  owners,
+		"a second session does not replace the first":          first,
+		"a session is prolonged":                               prolong,
+		"the id of a lost session replaces it":                 replace,
+		"one that expired is not found and gives way":          expired,
+		"of racing instances one wins and all get its session": racing,
+		"delete removes it once":                               deleteOnce,
+		"delete spares what was prolonged since":               deleteSpares,
+		"delete spares another session":                        deleteOther,
+		"an ended context stores nothing":                      endedContext,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, session.NewStore(new(documenttest.Store))) })
 	}
 }
 
-// An instance that read a session before another one took its place neither replaces nor removes the
-// other one.
+// If another session has replaced the session that an instance read, the instance neither replaces
+// nor removes the new session.
 func TestReadBefore(t *testing.T) {
 	var docs documenttest.Store
 	st := session.NewStore(&docs)

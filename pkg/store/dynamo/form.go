@@ -38,7 +38,7 @@ var forms = []form{
 	// hide the id. But then each item would let a reader test guesses of that credential.
 	{part: "SESSION#*", id: "SESSION", data: "session_id", mark: "protocol_version"},
 	// Earlier versions start every notice at revision 1. So a slot that was freed and used again
-	// can have the revision that was read, but hold another event.
+	// can have the revision that was read, although it has another event.
 	{part: "OUTBOX#OPEN", id: "*", data: "doc", mark: "event_id", pages: 8, fixed: true},
 	{part: "OUTBOX#SEEN", id: "*", data: "doc", empty: true},
 	{part: "ASK#", id: "*", data: "agent", mark: "expires", until: "kept", pages: 4},
@@ -53,7 +53,8 @@ var forms = []form{
 	{part: "*", id: "*", data: "data", bytes: true, mark: "mark", until: "keep", pages: 8},
 }
 
-// unnumbered is the revision of an earlier version's item without a revision.
+// unnumbered is the revision that the driver gives an item without rev, which an earlier version
+// wrote.
 const unnumbered = 1 << 62
 
 // formOf returns the form of the document at a key.
