@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
@@ -202,16 +203,21 @@ func (o *operation) refresh(ctx context.Context) bool {
 			return false
 		}
 	}
-	renewed := false
+	t, token := o.t, secret.Text{}
 	if rejected := o.ep.token; rejected.Reveal() != "" {
-		token, err := o.c.o.Connections.Renew(ctx, o.t.signInServer(), rejected)
-		if o.renewal = err; err != nil || token.Reveal() == "" {
+		token, o.renewal = o.c.o.Connections.Renew(ctx, o.t.signInServer(), rejected)
+		if o.renewal != nil || token.Reveal() == "" {
 			return false
 		}
-		renewed = true
+		t.SignIn = nil // the caller's read of the connection has the old token
 	}
-	fresh, err := o.c.resolve(ctx, o.t, o.key)
-	if err != nil || !renewed && maps.EqualFunc(fresh.header, o.ep.header, slices.Equal[[]string]) {
+	fresh, err := o.c.resolve(ctx, t, o.key)
+	switch {
+	case err != nil:
+		return false
+	case token.Reveal() != "":
+		fresh.useToken(token, o.c.o.Connections.Secrets(o.t.signInServer()))
+	case maps.EqualFunc(fresh.header, o.ep.header, slices.Equal[[]string]):
 		return false
 	}
 	if o.session != nil {

@@ -22,6 +22,7 @@ type connections struct {
 	asked   int   // calls of Token
 	err     error // of Token
 	renewal error // of Renew
+	old     bool  // Token always returns secret-1, as for a caller that read the connection before
 }
 
 func (c *connections) Token(context.Context, oauth.Server) (secret.Text, error) {
@@ -30,6 +31,9 @@ func (c *connections) Token(context.Context, oauth.Server) (secret.Text, error) 
 	c.asked++
 	if c.n == 0 || c.err != nil {
 		return secret.Text{}, c.err
+	}
+	if c.old {
+		return secret.New("secret-1"), nil
 	}
 	return secret.New(fmt.Sprint("secret-", c.n)), nil
 }
@@ -105,6 +109,14 @@ func TestTokenRenewed(t *testing.T) {
 	if c.n != 3 || strings.Contains(e.Error(), "secret-") {
 		t.Errorf("%d tokens; %v", c.n, e)
 	}
+}
+
+// A caller that read the connection before the renewal gets the renewed token.
+func TestTokenRenewedAfterRead(t *testing.T) {
+	c, accepted := &connections{n: 1, old: true}, "secret-2"
+	f := newSignInFixture(t, c, &accepted)
+	f.targets[0].Connected = true
+	f.works()
 }
 
 // A token that cannot be read or renewed decides the outcome, and the client sends nothing.
