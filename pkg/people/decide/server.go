@@ -45,16 +45,25 @@ type Settings struct {
 // Server returns the named server.
 func (d *Service) Server(ctx context.Context, name string) (ServerDetail, error) {
 	v := d.View(ctx)
-	i := slices.IndexFunc(v.Servers(), func(s state.Server) bool { return s.Config.Name == name })
-	if i < 0 {
-		return ServerDetail{}, Refuse(http.StatusNotFound, "no server of this name is "+
-			"configured; the list of servers has all configured servers")
+	s, err := findServer(v, name)
+	if err != nil {
+		return ServerDetail{}, err
 	}
-	s := v.Servers()[i]
 	c, err := d.Connection(ctx, s.Config)
 	seen := serverOf(v, s)
 	addRefusal(&seen, s.Config, d.refusals(ctx))
 	return ServerDetail{seen, settingsOf(s.Config), c, d.CanSignIn() && s.Config.SignsIn()}, err
+}
+
+// findServer returns the configured server with a name.
+func findServer(v *state.View, name string) (state.Server, error) {
+	for _, s := range v.Servers() {
+		if s.Config.Name == name {
+			return s, nil
+		}
+	}
+	return state.Server{}, Refuse(http.StatusNotFound, "no server of this name is "+
+		"configured; the list of servers has all configured servers")
 }
 
 // CanSync reports whether this program can run syncs.

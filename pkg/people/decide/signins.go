@@ -60,14 +60,12 @@ func (d *Service) signInServer(
 	if d.o.SignIns == nil {
 		return oauth.Server{}, outcome.Outcome{}, errNoVault
 	}
-	for _, s := range d.View(ctx).Servers() {
-		if s.Config.Name == name {
-			server, err := oauthServer(s.Config)
-			return server, s.Outcome, err
-		}
+	s, err := findServer(d.View(ctx), name)
+	if err != nil {
+		return oauth.Server{}, outcome.Outcome{}, err
 	}
-	return oauth.Server{}, outcome.Outcome{}, Refuse(http.StatusNotFound,
-		"no server of this name is configured; the list of servers has every one that is")
+	server, err := oauthServer(s.Config)
+	return server, s.Outcome, err
 }
 
 func oauthServer(c config.Server) (oauth.Server, error) {

@@ -21,12 +21,13 @@ const (
 	lookEvery = 100 * time.Millisecond // while it waits
 	early     = 5 * time.Minute        // before the expiry of a long-lived token
 
-	// How long no process asks an issuer that did not answer: while the token is valid, and after.
+	// How long no process contacts an issuer that did not answer: while the token is still valid, and
+	// after its expiry.
 	retryDue     = 30 * time.Second
 	retryExpired = 5 * time.Second
 
-	// How often in which time refused tokens are renewed: a server that refuses every token would
-	// otherwise cause a refresh with each call.
+	// The gateway renews refused tokens at most maxRenewals times in renewalTime. Otherwise a server
+	// that refuses every token would cause a refresh with each call.
 	maxRenewals = 3
 	renewalTime = time.Minute
 )
