@@ -16,9 +16,9 @@ import (
 type Access struct {
 	Ways []string // PORTCULLIS_AUTH: jwt, token and iam, separated by commas; or none, alone
 
-	// SignInTiers holds the tiers of PORTCULLIS_SIGN_IN_SCOPES; the default is all. A client
-	// requests the scopes of these tiers when it signs in. The setting none gives nil: the issuer
-	// has no such scopes.
+	// SignInTiers holds the tiers of PORTCULLIS_SIGN_IN_SCOPES; the default is all tiers. A client
+	// requests the scopes of these tiers when it signs in. If the setting is none, SignInTiers is
+	// nil: the issuer has no such scopes.
 	SignInTiers []tool.Tier
 
 	JWT identity.JWTOptions
@@ -42,8 +42,9 @@ type Access struct {
 	// PORTCULLIS_TOKEN_PREVIOUS_DAYS: for how many days after a key change the gateway accepts
 	// tokens of the previous key; default 365, the longest life of a token
 	PreviousDays int
-	// PORTCULLIS_BOOTSTRAP_SHA256: digest of a pct_ token that may use only the admin API. With
-	// token it creates the first tokens. With none it is the only way to /admin beyond loopback.
+	// PORTCULLIS_BOOTSTRAP_SHA256: digest of a pct_ token that may use only the admin API. If
+	// PORTCULLIS_AUTH has token, it creates the first tokens. If PORTCULLIS_AUTH is none, it is the
+	// only way to /admin from another machine.
 	Bootstrap string
 
 	// PORTCULLIS_TRUSTED_PROXIES: how many proxies before this program add to X-Forwarded-For.
@@ -94,8 +95,8 @@ const (
 	tiersSetting      = "PORTCULLIS_TIERS"
 )
 
-// accessNames returns the settings of each way to authenticate. A setting of a way that is off is a
-// fault, because the operator may believe that the setting protects something.
+// accessNames returns the settings of each way to authenticate. If a setting belongs to a way that
+// is off, the setting is a fault, because the operator may believe that it protects something.
 func accessNames() map[string][]string {
 	return map[string][]string{
 		identity.WayJWT: {
@@ -122,8 +123,8 @@ func (r *reader) access(baseURL, adminURL string, streaming bool) Access {
 		case identity.WayJWT, identity.WayToken, identity.WayIAM:
 		case identity.WayNone:
 			if len(a.Ways) > 1 {
-				r.fault("PORTCULLIS_AUTH names none together with others: none accepts every " +
-					"caller, so the others would prove nothing")
+				r.fault("PORTCULLIS_AUTH names none together with other ways: none accepts " +
+					"every caller, so the other ways would have no effect")
 			}
 		default:
 			r.fault("PORTCULLIS_AUTH: %q is not known: want jwt, token, iam, or none", way)
@@ -164,8 +165,8 @@ const maxProxies = 10
 // request contains the real address.
 const placeholderURL = "https://function-url.invalid"
 
-// jwtAt returns which tokens of an issuer a gateway at a public address accepts. Their audience is
-// its own /mcp, unless the settings name others.
+// jwtAt returns which tokens of an issuer a gateway at a public address accepts. The audience of
+// the tokens is the gateway's own /mcp, unless the settings name another audience.
 func (a Access) jwtAt(base string) identity.JWTOptions {
 	o := a.JWT
 	if o.BaseURL = base; len(o.Audiences) == 0 {
@@ -203,7 +204,7 @@ func (r *reader) iam(a *Access) {
 	a.IAMTiers = r.tiers("PORTCULLIS_IAM_TIERS", tool.Read)
 }
 
-// tiers returns the tiers that a setting lists.
+// tiers returns the tiers in a setting, or otherwise if the setting is empty.
 func (r *reader) tiers(setting string, otherwise ...tool.Tier) (out []tool.Tier) {
 	for _, name := range r.list(setting) {
 		tier, err := tool.ParseTier(name)

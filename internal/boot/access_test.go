@@ -29,52 +29,52 @@ func TestLoadAccessFaults(t *testing.T) {
 		env  []string
 		want []string // nil: no fault
 	}{
-		{"nothing said", nil, []string{"PORTCULLIS_AUTH is not set"}},
-		{"none said outright", []string{"PORTCULLIS_AUTH=none"}, nil},
-		{"none together with others", []string{"PORTCULLIS_AUTH=none,iam"}, []string{"none together with others"}},
+		{"no setting", nil, []string{"PORTCULLIS_AUTH is not set"}},
+		{"none, explicitly", []string{"PORTCULLIS_AUTH=none"}, nil},
+		{"none together with others", []string{"PORTCULLIS_AUTH=none,iam"}, []string{"none together with other ways"}},
 		{"an unknown way", []string{"PORTCULLIS_AUTH=iam, basic"}, []string{`"basic"`}},
 		{"a way in capitals", []string{"PORTCULLIS_AUTH=NONE"}, []string{`"NONE"`}},
 		{"jwt without anything", []string{"PORTCULLIS_AUTH=jwt"}, []string{"issuer", "audience", "PORTCULLIS_BASE_URL"}},
 		{"jwt whole", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a"), nil},
 		{"jwt with a shared secret", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a", "PORTCULLIS_ALGORITHMS=RS256,HS256"), []string{"HS256"}},
-		{"an issuer that guards nothing", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_ISSUER=https://login.example.com"}, []string{"PORTCULLIS_ISSUER is set, but PORTCULLIS_AUTH does not name jwt"}},
+		{"an issuer without a use", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_ISSUER=https://login.example.com"}, []string{"PORTCULLIS_ISSUER is set, but PORTCULLIS_AUTH does not name jwt"}},
 		{"people who sign in", append(people, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_AUDIENCE=a"), nil},
-		{"people alone, beside tokens", append(people, "PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY="+testKey, "PORTCULLIS_ADMIN_CLIENT_SECRET=${ssm:/x}"), nil},
-		{"people alone, beside none", append(people, "PORTCULLIS_AUTH=none"), nil},
+		{"an issuer only for people, agents use tokens", append(people, "PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY="+testKey, "PORTCULLIS_ADMIN_CLIENT_SECRET=${ssm:/x}"), nil},
+		{"an issuer only for people, auth none", append(people, "PORTCULLIS_AUTH=none"), nil},
 		{"people on a laptop", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=http://127.0.0.1:8080"), nil},
 		{"people without an issuer", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_ISSUER="), []string{"PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_ISSUER is not"}},
 		{"people with a bad issuer", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_ISSUER=http://login.example.com"), []string{"PORTCULLIS_ISSUER", "not https"}},
 		{"people without an address", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL="), []string{"PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_BASE_URL is not"}},
 		{"people over plain http", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=http://gate.example.com"), []string{"http://gate.example.com, which is not https"}},
-		{"people of no role", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_OPERATORS="), []string{"no group may do anything: name one in PORTCULLIS_OPERATORS"}},
-		{"people where requests are signed", append(people, "PORTCULLIS_AUTH=iam"), []string{"browsers do not sign"}},
-		{"people beside signatures", append(people, "PORTCULLIS_AUTH=iam,token", "PORTCULLIS_TOKEN_KEY="+testKey), nil},
-		{"roles of nobody", append(base, "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=staff"), []string{"PORTCULLIS_VIEWERS is set, but PORTCULLIS_AUTH does not name jwt", "PORTCULLIS_ADMIN_CLIENT_ID"}},
-		{"a secret of no client", append(base, "PORTCULLIS_AUTH=none", "PORTCULLIS_ADMIN_CLIENT_SECRET=pct_abc"), []string{"PORTCULLIS_ADMIN_CLIENT_SECRET is set, but PORTCULLIS_ADMIN_CLIENT_ID is not"}},
+		{"people without a role", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_OPERATORS="), []string{"no group may do anything: name one in PORTCULLIS_OPERATORS"}},
+		{"people sign in, but all requests must be signed", append(people, "PORTCULLIS_AUTH=iam"), []string{"browsers do not sign"}},
+		{"people sign in, agents sign requests or use tokens", append(people, "PORTCULLIS_AUTH=iam,token", "PORTCULLIS_TOKEN_KEY="+testKey), nil},
+		{"roles without people who sign in", append(base, "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=staff"), []string{"PORTCULLIS_VIEWERS is set, but PORTCULLIS_AUTH does not name jwt", "PORTCULLIS_ADMIN_CLIENT_ID"}},
+		{"a client secret without a client id", append(base, "PORTCULLIS_AUTH=none", "PORTCULLIS_ADMIN_CLIENT_SECRET=pct_abc"), []string{"PORTCULLIS_ADMIN_CLIENT_SECRET is set, but PORTCULLIS_ADMIN_CLIENT_ID is not"}},
 		{"a group twice", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS=db=a,db=b"), []string{`PORTCULLIS_APPROVERS names the group "db" twice`}},
 		{"a group with two roles", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=gate"), []string{`PORTCULLIS_OPERATORS names the group "gate", and PORTCULLIS_VIEWERS does too`}},
-		{"an approver of no server", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS=db= | "), []string{`names no server after the =`}},
-		{"an approver of no group", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS==postgres"), []string{`PORTCULLIS_APPROVERS "=postgres": want a group`}},
+		{"an approver without servers", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS=db= | "), []string{`names no server after the =`}},
+		{"an approver without a group", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS==postgres"), []string{`PORTCULLIS_APPROVERS "=postgres": want a group`}},
 		{"token without a key", []string{"PORTCULLIS_AUTH=token"}, []string{"PORTCULLIS_TOKEN_KEY"}},
 		{"token with a short key", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=short"}, []string{"PORTCULLIS_TOKEN_KEY"}},
-		{"token with a key elsewhere", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=${ssm:/k}"}, nil},
+		{"token with a key in SSM", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=${ssm:/k}"}, nil},
 		{"the bootstrap token itself", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_BOOTSTRAP_SHA256=pct_abc"}, []string{"never the token"}},
 		{"none with a bootstrap token", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("aB", 32)}, nil},
 		{"none with the bootstrap token itself", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BOOTSTRAP_SHA256=pct_abc"}, []string{"never the token"}},
-		{"a bootstrap token that opens nothing", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("a", 64)}, []string{"PORTCULLIS_BOOTSTRAP_SHA256 is set, but PORTCULLIS_AUTH does not name token"}},
-		{"token with a key elsewhere, as a template says it", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=secretsmanager:arn:aws:secretsmanager:k"}, nil},
+		{"a bootstrap token without a use", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("a", 64)}, []string{"PORTCULLIS_BOOTSTRAP_SHA256 is set, but PORTCULLIS_AUTH does not name token"}},
+		{"token with a key in Secrets Manager, in a template's form", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=secretsmanager:arn:aws:secretsmanager:k"}, nil},
 		{"trusted proxies", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=2"}, nil},
-		{"proxies by address", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=10.0.0.1"}, []string{"PORTCULLIS_TRUSTED_PROXIES", "number of proxies"}},
-		{"an audience at which nothing is", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=https://gate.example.com/api"), []string{"https://gate.example.com/api"}},
+		{"proxies as an address", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=10.0.0.1"}, []string{"PORTCULLIS_TRUSTED_PROXIES", "number of proxies"}},
+		{"an audience that is not an endpoint of the gateway", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=https://gate.example.com/api"), []string{"https://gate.example.com/api"}},
 		{"iam with a bad tier", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_IAM_TIERS=root"}, []string{"PORTCULLIS_IAM_TIERS"}},
-		{"sign-in scopes that are no tiers", slices.Concat(jwt, []string{"PORTCULLIS_SIGN_IN_SCOPES=read,admin"}), []string{`PORTCULLIS_SIGN_IN_SCOPES: tier "admin" is not read, write or destructive`}},
-		{"sign-in scopes of no issuer", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_SIGN_IN_SCOPES=read"}, []string{"PORTCULLIS_SIGN_IN_SCOPES is set, but PORTCULLIS_AUTH does not name jwt"}},
-		{"a group of an unknown tier", slices.Concat(jwt, []string{"PORTCULLIS_TIERS=ops=destructive,devs=admin"}), []string{`PORTCULLIS_TIERS "devs=admin": want a group, = and read, write or destructive: devs=write`}},
-		{"a tier of no group", slices.Concat(jwt, []string{"PORTCULLIS_TIERS= = write"}), []string{`PORTCULLIS_TIERS "= write": want a group`}},
+		{"sign-in scopes that are not tiers", slices.Concat(jwt, []string{"PORTCULLIS_SIGN_IN_SCOPES=read,admin"}), []string{`PORTCULLIS_SIGN_IN_SCOPES: tier "admin" is not read, write or destructive`}},
+		{"sign-in scopes without an issuer", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_SIGN_IN_SCOPES=read"}, []string{"PORTCULLIS_SIGN_IN_SCOPES is set, but PORTCULLIS_AUTH does not name jwt"}},
+		{"a group with an unknown tier", slices.Concat(jwt, []string{"PORTCULLIS_TIERS=ops=destructive,devs=admin"}), []string{`PORTCULLIS_TIERS "devs=admin": want a group, = and read, write or destructive: devs=write`}},
+		{"a tier without a group", slices.Concat(jwt, []string{"PORTCULLIS_TIERS= = write"}), []string{`PORTCULLIS_TIERS "= write": want a group`}},
 		{"a group without a tier", slices.Concat(jwt, []string{"PORTCULLIS_TIERS=devs"}), []string{`PORTCULLIS_TIERS "devs": want a group`}},
-		{"a claim of tiers without groups", slices.Concat(jwt, []string{"PORTCULLIS_TIERS_CLAIM=groups"}), []string{"PORTCULLIS_TIERS_CLAIM is set, but PORTCULLIS_TIERS names no group"}},
-		{"tiers of groups", slices.Concat(jwt, []string{"PORTCULLIS_TIERS_CLAIM=groups", "PORTCULLIS_TIERS=devs=write, cn=ops=destructive"}), nil},
-		{"a sign-in that is none", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_SIGN_IN=yes"}, []string{"PORTCULLIS_SIGN_IN", `"yes"`}},
+		{"a claim for tiers without groups", slices.Concat(jwt, []string{"PORTCULLIS_TIERS_CLAIM=groups"}), []string{"PORTCULLIS_TIERS_CLAIM is set, but PORTCULLIS_TIERS names no group"}},
+		{"groups with tiers", slices.Concat(jwt, []string{"PORTCULLIS_TIERS_CLAIM=groups", "PORTCULLIS_TIERS=devs=write, cn=ops=destructive"}), nil},
+		{"an unknown kind of sign-in", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_SIGN_IN=yes"}, []string{"PORTCULLIS_SIGN_IN", `"yes"`}},
 		{"everything at once", []string{"PORTCULLIS_AUTH=jwt,token,x", "PORTCULLIS_LOG_LEVEL=LOUD"}, []string{`"x"`, "issuer", "PORTCULLIS_TOKEN_KEY", "LOUD"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestLoadAccessFaults(t *testing.T) {
 	}
 }
 
-// Agents may request access by default if a person who may decide can sign in.
+// By default, agents may request access if a person who may decide can sign in.
 func TestWhereApproversSignIn(t *testing.T) {
 	people := []string{"PORTCULLIS_BASE_URL=https://gate.example.com", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_ADMIN_CLIENT_ID=gate"}
 	boot := "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("0", 64)
@@ -110,8 +110,8 @@ func TestWhereApproversSignIn(t *testing.T) {
 		{"jwt", append(people[:2:2], "PORTCULLIS_AUDIENCE=https://gate.example.com/mcp", "PORTCULLIS_AUTH=jwt", "PORTCULLIS_OPERATORS=ops"), false},
 		{"an issuer with operators", append(people[:3:3], "PORTCULLIS_AUDIENCE=https://gate.example.com/mcp", "PORTCULLIS_AUTH=jwt", "PORTCULLIS_OPERATORS=ops"), true},
 		{"an issuer with approvers", append(people[:3:3], "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS=db=postgres"), true},
-		{"an issuer with viewers alone", append(people[:3:3], "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=staff"), false},
-		{"at another function", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_SIGN_IN=issuer"}, true},
+		{"an issuer with viewers only", append(people[:3:3], "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=staff"), false},
+		{"sign-in at another function", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_SIGN_IN=issuer"}, true},
 	} {
 		s, err := Load(environ(tt.env))
 		if got := s.Access.HasApprovers(); err != nil || got != tt.want {
@@ -128,7 +128,7 @@ func TestTokenKeyDoesNotPrint(t *testing.T) {
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "settings", slog.Any("settings", s))
 	if out := fmt.Sprintf("%v %+v %#v", s, s, s) + log.String(); strings.Contains(out, "tests alone") {
-		t.Errorf("it prints: %s", out)
+		t.Errorf("the token key is in the output: %s", out)
 	}
 }
 
@@ -167,17 +167,17 @@ func TestSignInScopes(t *testing.T) {
 		require.OK(t, err)
 		_, err = auth.Authenticate(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil))
 		if refused, ok := errors.AsType[*identity.Error](err); !ok || !slices.Equal(refused.Scopes, want.first) {
-			t.Errorf("%q: the first challenge is %+v, want %q", setting, err, want.first)
+			t.Errorf("%q: the first challenge is %+v, want scopes %q", setting, err, want.first)
 		}
 		var metadata []string
 		for _, tier := range want.first {
 			metadata = append(metadata, "api/gate:"+tier)
 		}
 		if got := s.resource().Scopes; !slices.Equal(got, metadata) {
-			t.Errorf("%q: the metadata ask for %q, want %q", setting, got, metadata)
+			t.Errorf("%q: the metadata have the scopes %q, want %q", setting, got, metadata)
 		}
 		if got := s.Access.scope(tool.Destructive); got != want.beyond {
-			t.Errorf("%q: a call names %q, want %q", setting, got, want.beyond)
+			t.Errorf("%q: a refused call names the scope %q, want %q", setting, got, want.beyond)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func (a auditedApprovals) PutAll(ctx context.Context,
 	return b.PutAll(ctx, all)
 }
 
-// auditEvents makes the audit log record decisions about items, and the versions of the operator's
-// files that a sync sees.
+// auditEvents makes the audit log record decisions about items. It also records the versions of the
+// operator's files that a sync reads.
 func (p *Program) auditEvents() {
 	if p.Stores.Approvals != nil {
 		p.Stores.Approvals = auditedApprovals{p.Stores.Approvals,

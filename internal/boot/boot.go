@@ -40,11 +40,11 @@ type Stores struct {
 	Approvals catalog.Approvals // also holds all documents
 	Events    audit.Events      // nil: events of people that concern no item are not stored
 	Tokens    *token.Store      // nil: no agent tokens
-	Requests  *request.Store    // of agents; nil: agents cannot request access
+	Requests  *request.Store    // agents' requests for access; nil: agents cannot request access
 	Outbox    *notify.Outbox    // notices to people; nil: none
 	Sessions  *session.Store    // nil: sessions with upstream servers stay in this process
 	Usage     usage.Store       // nil: calls are not counted here
-	Copier    Copier            // of the approvals; nil: they are in no file of this machine
+	Copier    Copier            // copies the approvals; nil: they are not in a file on this machine
 }
 
 // NewStores returns the stores that every program has. Their documents are in a.
@@ -64,7 +64,7 @@ type Copier interface {
 type Options struct {
 	Function  string                       // dimension of the metrics: mcp, sync, admin, work, assemble; "": no metrics
 	Log       *slog.Logger                 // nil: none
-	Secrets   secret.Source                // nil: the secrets of the environment
+	Secrets   secret.Source                // nil: the secrets in the environment
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
 	Rest      time.Duration                // of [catalog.SyncOptions]
@@ -298,12 +298,13 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	return p.sync(ctx, p.Syncer.Sync, p.notifySync)
 }
 
-// SyncDue runs a sync that only the clock started, like Sync; see [catalog.Syncer.SyncDue].
+// SyncDue is like Sync, for a sync that the schedule started; see [catalog.Syncer.SyncDue].
 func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
 	return p.sync(ctx, p.Syncer.SyncDue, p.notifySync)
 }
 
-// sync calls do, which syncs, and then calls tell with the result.
+// sync calls do, which syncs. It then calls tell with the result, counts the sync and logs the
+// counts.
 func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error), tell func(context.Context, []catalog.ServerReport)) (catalog.Report, error) {
 	span := p.Tracer.Start(ctx, observe.Sync)
 	if !p.Timeouts.Holds {
@@ -333,7 +334,7 @@ func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Re
 	return r, err
 }
 
-// observe counts how a load or a call of a server ended.
+// observe counts the outcome of a load or of a call.
 func (p *Program) observe(ctx context.Context, o outcome.Outcome) {
 	if o.Reason == outcome.ReasonDescriptors {
 		p.Gate.Short()

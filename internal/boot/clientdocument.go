@@ -10,8 +10,8 @@ import (
 )
 
 // clientDocument returns the handler of the client ID metadata document, or nil if the gateway has
-// none: it cannot sign in, or base is no address that issuers could read. The document has no
-// secret, and is the same for everybody.
+// no such document: it cannot sign in, or issuers cannot read base. The document has no secret, and
+// is the same for everybody.
 func (p *Program) clientDocument(base string) http.Handler {
 	id := connection.ClientID(base)
 	if p.SignIns == nil || id == "" {
@@ -19,7 +19,7 @@ func (p *Program) clientDocument(base string) http.Handler {
 	}
 	doc := oauth.Document([]string{
 		p.Settings.AdminURL + connection.CallbackPath,
-		// of the command; an issuer accepts any port
+		// callbacks of the command line; an issuer accepts any port
 		"http://127.0.0.1/callback", "http://localhost/callback",
 	}, "none")
 	maps.Copy(doc, map[string]any{
@@ -28,7 +28,7 @@ func (p *Program) clientDocument(base string) http.Handler {
 	})
 	body, err := json.Marshal(doc)
 	if err != nil {
-		return nil // texts cannot fail
+		return nil // cannot happen: the document contains only text
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A gateway that can sign in describes itself to issuers at its public address, and only if they
-// can read it there.
+// A gateway that can sign in serves the document about itself at its public address, but only if
+// issuers can read that address.
 func TestClientDocument(t *testing.T) {
 	able := connection.New(connection.Options{})
 	for base, p := range map[string]*Program{

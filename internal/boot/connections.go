@@ -53,8 +53,8 @@ func (p *Program) connectionEvent(ctx context.Context, e connection.Event) {
 	}
 }
 
-// record writes a line about a server to the audit, unless the server's line has that state
-// already.
+// record writes a line about a server to the audit, unless the newest such line already has that
+// state.
 func (p *Program) record(ctx context.Context, l audit.Line, state string) {
 	l.V, l.Kind, l.Time = audit.Version, audit.KindEvent, p.now().UTC()
 	isNew := true
@@ -72,7 +72,7 @@ func (p *Program) record(ctx context.Context, l audit.Line, state string) {
 				slog.String("subject", l.Subject),
 				slog.Any("error", err),
 			)
-			isNew = true // the lines of calls still get it
+			isNew = true // the event is still written to the lines of calls
 		}
 	}
 	if !isNew {
@@ -84,16 +84,15 @@ func (p *Program) record(ctx context.Context, l audit.Line, state string) {
 	}
 }
 
-// hasEnded reports whether a sync found that the gateway's sign-in at a server has ended since the
-// last sync.
+// hasEnded reports whether the gateway's sign-in at a server has ended since the last sync.
 func hasEnded(s catalog.ServerReport) bool {
 	return s.Enabled && !s.Unasked && s.Outcome.SignInEnded() && s.Before != outcome.Denied
 }
 
-// endOf identifies the end of a sign-in for all processes: each sees the same last load.
+// endOf returns the same id for the end of a sign-in in all processes: the time of the last load.
 func endOf(o outcome.Outcome) string { return o.LoadedAt.UTC().Format(time.RFC3339Nano) }
 
-// recordEnded records the sign-ins that a sync found ended.
+// recordEnded records each sign-in that has ended since the last sync.
 func (p *Program) recordEnded(ctx context.Context, servers []catalog.ServerReport) {
 	for _, s := range servers {
 		if hasEnded(s) {

@@ -38,7 +38,7 @@ func (r *reader) issuer(a *Access) {
 	for _, name := range issuerNames {
 		if r.getenv(name) != "" {
 			r.fault("%s is set, but PORTCULLIS_AUTH does not name jwt, and people do not sign "+
-				"in at an issuer: to let them, set %s", name, clientName)
+				"in at an issuer: to let people sign in there, set %s", name, clientName)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func (r *reader) issuer(a *Access) {
 func (r *reader) people(a *Access, adminURL string) {
 	if a.JWT.Issuer == "" {
 		r.fault("%s is set, but PORTCULLIS_ISSUER is not: set it to the issuer that gave the client id", clientName)
-		// otherwise the check of agents' tokens reports it
+		// if the gateway accepts JWTs, the check of agents' tokens reports err
 	} else if _, err := identity.NewProvider(a.JWT.ProviderOptions); err != nil && !a.Takes(identity.WayJWT) {
 		r.fault("PORTCULLIS_ISSUER, _ALGORITHMS, _JWKS_URL: %w", err)
 	}
@@ -55,7 +55,7 @@ func (r *reader) people(a *Access, adminURL string) {
 	case adminURL == "":
 		r.fault("%s is set, but PORTCULLIS_BASE_URL is not: the issuer sends browsers back to an address below it", clientName)
 	case err == nil && identity.InClear(at):
-		r.fault("%s is set, and browsers reach /admin at %s, which is not https: the sign-in could be read on the way; set PORTCULLIS_BASE_URL (or PORTCULLIS_ADMIN_URL) to an https address", clientName, adminURL)
+		r.fault("%s is set, and browsers reach /admin at %s, which is not https: the network could read the sign-in; set PORTCULLIS_BASE_URL (or PORTCULLIS_ADMIN_URL) to an https address", clientName, adminURL)
 	}
 	if a.JWT.Claims.Roles.Empty() {
 		r.fault("%s is set, and no group may do anything: name one in %s, or in %s or %s", clientName, operatorsName, approversName, viewersName)
@@ -69,7 +69,7 @@ func (r *reader) people(a *Access, adminURL string) {
 // roles reads the roles of groups at /admin.
 func (r *reader) roles() identity.Roles {
 	out := identity.Roles{Viewers: r.list(viewersName), Operators: r.list(operatorsName)}
-	named := map[string]string{} // the setting that names each group
+	named := map[string]string{} // for each group, the setting that names it
 	name := func(setting, group string) {
 		switch first, twice := named[group]; {
 		case twice && first == setting:
@@ -100,7 +100,7 @@ func (r *reader) roles() identity.Roles {
 		if bound && a.Servers == nil {
 			r.fault("%s %q names no server after the =: add servers with | between, or remove "+
 				"the = for all servers", approversName, entry)
-			continue // report the fault; do not drop the limit
+			continue // do not add the approver: without servers it could decide about all
 		}
 		out.Approvers = append(out.Approvers, a)
 	}

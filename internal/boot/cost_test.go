@@ -48,7 +48,7 @@ func shortKeys(size int) string {
 	return b.String() + `}}}`
 }
 
-// A request without credentials costs hardly more than the work to receive it.
+// The refusal of a request without valid credentials costs hardly more than receiving the request.
 func TestCostOfABadToken(t *testing.T) {
 	const most = 5 * time.Millisecond
 	s, err := Load(environ([]string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}))

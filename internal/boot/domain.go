@@ -24,7 +24,8 @@ func (p *Program) PublicAnywhere(ctx context.Context) (http.Handler, error) {
 	return &atDomain{domain: apigw.Domain, build: p.publicAt}, nil
 }
 
-// atDomain serves at the address at which AWS received the request. A Function URL has one.
+// atDomain serves a function with a Function URL. It uses the address at which AWS received the
+// request.
 type atDomain struct {
 	domain func(context.Context) string
 	build  func(base string) (*http.ServeMux, error)
@@ -38,7 +39,8 @@ type atDomain struct {
 func (d *atDomain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, err := d.at("https://" + d.domain(r.Context()))
 	if err != nil {
-		// the settings were checked with another address; every AWS event names an address
+		// cannot happen: the settings are valid with another address, and every AWS event names an
+		// address
 		panic(err)
 	}
 	h.ServeHTTP(w, r)

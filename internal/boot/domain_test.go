@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 )
 
-// urlEvent returns an event of a Function URL; the sender chose the Host.
+// urlEvent returns an event of a Function URL. Its Host header comes from the sender.
 func urlEvent(t *testing.T, method, path, domain string, headers map[string]string) apigw.Event {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{
@@ -89,11 +89,11 @@ func TestLoadStreaming(t *testing.T) {
 		{"its own address", append(jwt, "PORTCULLIS_STREAMING=url"), ""},
 		{"another audience", append(jwt, "PORTCULLIS_STREAMING=url", "PORTCULLIS_AUDIENCE=api://gate"), ""},
 		{"no issuer", []string{"PORTCULLIS_AUTH=jwt", "PORTCULLIS_STREAMING=url"}, "issuer"},
-		{"an algorithm that is none", append(jwt, "PORTCULLIS_STREAMING=url", "PORTCULLIS_ALGORITHMS=HS256"), "HS256"},
+		{"an algorithm that is not allowed", append(jwt, "PORTCULLIS_STREAMING=url", "PORTCULLIS_ALGORITHMS=HS256"), "HS256"},
 		{"an API without an address", append(jwt, "PORTCULLIS_STREAMING=none", "PORTCULLIS_AUDIENCE=a"), "PORTCULLIS_BASE_URL"},
 		{"a REST API at a domain", append(jwt, "PORTCULLIS_AUDIENCE=api://gate", "PORTCULLIS_STREAMING=rest", "PORTCULLIS_BASE_URL=https://gate.example.com"), ""},
-		{"a REST API at no domain", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_STREAMING=rest"}, "PORTCULLIS_BASE_URL"},
-		{"a front that is none", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_STREAMING=yes"}, "PORTCULLIS_STREAMING"},
+		{"a REST API without a domain", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_STREAMING=rest"}, "PORTCULLIS_BASE_URL"},
+		{"an unknown front", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_STREAMING=yes"}, "PORTCULLIS_STREAMING"},
 		{"an address of /admin with a path", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_ADMIN_URL=https://api.example.com/prod"}, "PORTCULLIS_ADMIN_URL"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,11 +104,12 @@ func TestLoadStreaming(t *testing.T) {
 	}
 	s, err := Load(environ([]string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=https://gate.example.com"}))
 	if err != nil || s.AdminURL != s.BaseURL {
-		t.Errorf("people decide at %q, %v", s.AdminURL, err)
+		t.Errorf("AdminURL = %q, %v; want the BaseURL", s.AdminURL, err)
 	}
 }
 
-// An upstream call ends before its request, and the request before the function.
+// The limit of an upstream call is shorter than the limit of its request, which is shorter than the
+// limit of the function.
 func TestFrontsEndInOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		front    Timeouts
@@ -119,7 +120,7 @@ func TestFrontsEndInOrder(t *testing.T) {
 		"a laptop":       {Local(), 1 << 62},
 	} {
 		if f := tt.front; f.Call <= 0 || f.Call >= f.Request || f.Request >= tt.function {
-			t.Errorf("%s: %v < %v < %v does not hold", name, f.Call, f.Request, tt.function)
+			t.Errorf("%s: want %v < %v < %v", name, f.Call, f.Request, tt.function)
 		}
 	}
 	if h := New(Settings{Streaming: true}, Stores{}, Options{}).Timeouts; h != Streamed() {

@@ -17,7 +17,7 @@ const (
 	RoleAssemble = "assemble" // builds the catalog
 )
 
-// maxGather is the longest delay of a queue, in seconds.
+// maxGather is the longest delay that SQS allows, in seconds.
 const maxGather = 900
 
 // Fanout says which part of a sync a function does. The zero value is a whole sync.
@@ -26,8 +26,8 @@ type Fanout struct {
 	Work string // PORTCULLIS_WORK_QUEUE: URL of the workers' queue; the planner needs it
 	// PORTCULLIS_ASSEMBLE_QUEUE: URL of the FIFO queue of assemblies; planner and workers need it
 	Assemble string
-	// PORTCULLIS_GATHER_SECONDS: how long requests for an assembly are merged into one, less than
-	// the delay of that queue; 0: 20 s
+	// PORTCULLIS_GATHER_SECONDS: requests for an assembly within this time become one request; it
+	// must be less than the delay of that queue; 0: 20 s
 	Gather time.Duration
 }
 
@@ -61,8 +61,7 @@ func (s Fanout) Sends() bool { return s.Role == "" || s.Role == RolePlan }
 // Reads reports whether the function needs the catalog from its start, as requests do.
 func (s Fanout) Reads() bool { return s.Role == "" }
 
-// Function returns the name under which a function counts. The planner keeps the name of the sync
-// function.
+// Function returns a function's name in the metrics. The planner has the name of the sync function.
 func (s Fanout) Function(name string) string {
 	if s.Role == RoleWork || s.Role == RoleAssemble {
 		return s.Role

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A start collects garbage less often, unless the operator has set how often.
+// A start collects garbage less often, unless the operator has set GOGC.
 func TestEaseCollector(t *testing.T) {
 	set := debug.SetGCPercent
 	defer set(set(usualGarbage))
@@ -15,7 +15,8 @@ func TestEaseCollector(t *testing.T) {
 		during := set(tt.during)
 		collect()
 		if after := set(usualGarbage); during != tt.during || after != tt.before {
-			t.Errorf("of %d it makes %d, and then %d; want %d", tt.before, during, after, tt.during)
+			t.Errorf("before %d: GC percent during the start is %d and after it %d; want %d "+
+				"during the start", tt.before, during, after, tt.during)
 		}
 	}
 }

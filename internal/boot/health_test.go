@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// The answer is one word and nothing else, for every request.
+// The answer contains only the condition, one word, for every request.
 func TestHealthz(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string
@@ -23,7 +23,7 @@ func TestHealthz(t *testing.T) {
 	}{
 		{"nothing stored", "", false, nil, 503, `{"status":"failing"}`},
 		{"the stores fail", `{"mcpServers": {}}`, true, errors.New("arn:aws:s3:::bucket"), 503, `{"status":"failing"}`},
-		{"no sync has worked", `{"mcpServers": {}}`, false, nil, 503, `{"status":"failing"}`},
+		{"no sync has succeeded", `{"mcpServers": {}}`, false, nil, 503, `{"status":"failing"}`},
 		{"no server", `{"mcpServers": {}}`, true, nil, 200, `{"status":"degraded"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

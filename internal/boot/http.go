@@ -52,8 +52,8 @@ func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "{\"status\":%q}", condition) // the caller has gone if this fails
 }
 
-// explainToBrowser explains the endpoint to a person who opens it in a browser. mcp serves all requests that
-// do not ask for a page.
+// explainToBrowser explains the endpoint to a person who opens it in a browser. mcp serves all
+// other requests.
 func (p *Program) explainToBrowser(mcp http.Handler, base string) http.Handler {
 	text := "This is the MCP endpoint of a Portcullis gateway. Agents talk to it with POST; a browser has nothing to see here.\n\n" +
 		"People decide which tools agents may call at " + p.Settings.AdminURL + "/admin\n" +
@@ -77,9 +77,9 @@ func (p *Program) explainToBrowser(mcp http.Handler, base string) http.Handler {
 // initTime is the limit of [Program.Warm]. Lambda aborts a start after 10 s and begins again.
 const initTime = 8 * time.Second
 
-// Warm loads the data of the first request and opens the connections in parallel, because a
-// function has a whole processor only during its start. Failed reads are not fatal; requests report
-// them and try again.
+// Warm loads the data of the first request and opens the connections in parallel, because Lambda
+// gives a function a whole processor only during its start. Failed reads are not fatal; requests
+// report them and try again.
 func (p *Program) Warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, initTime)
 	defer cancel()

@@ -80,7 +80,8 @@ func (o *noticeGateway) configure(data string) {
 	require.OK(o.t, err)
 }
 
-// with returns a config with servers, and with the receiver of events.
+// with returns a config with these servers and with the test's receiver of notices. events is JSON
+// that is added to the receiver.
 func (o *noticeGateway) with(events string, servers ...string) string {
 	return fmt.Sprintf(`{"mcpServers": {%s}, "notify": [{"type": "slack", "url": %q%s}]}`,
 		strings.Join(servers, ", "), o.receiver, events)
@@ -125,12 +126,12 @@ func TestSyncSendsNotices(t *testing.T) {
 	both := []string{fmt.Sprintf(`"git": {"url": %q}`, git.URL), fmt.Sprintf(`"mail": {"url": %q, "approval": "manual"}`, mail.URL)}
 	o.configure(o.with("", both...))
 	one, two := o.Program, o.more()
-	o.want(one, "the first list of git is what its operator wanted", "Server `mail` lists 1 new item: `mail:send`.")
-	o.want(one, "nothing")
-	o.want(two, "nothing, by another process")
+	o.want(one, "the first list of git is approved automatically", "Server `mail` lists 1 new item: `mail:send`.")
+	o.want(one, "no change")
+	o.want(two, "no change, in another process")
 	git.SetTools(define("push@2", "pull@2", "fetch", "tag"))
-	o.want(two, "both", "Server `git` changed 2 definitions: `git:pull`, `git:push`.", "Server `git` lists 2 new items: `git:fetch`, `git:tag`.")
-	o.want(one, "the other process has sent the notice")
+	o.want(two, "changed and new items", "Server `git` changed 2 definitions: `git:pull`, `git:push`.", "Server `git` lists 2 new items: `git:fetch`, `git:tag`.")
+	o.want(one, "another process has sent the notice")
 	var many []string
 	for n := range 50 {
 		many = append(many, fmt.Sprintf("t%02d", n))
@@ -141,12 +142,12 @@ func TestSyncSendsNotices(t *testing.T) {
 		t.Errorf("50 tools: %q", got)
 	}
 	git.SetTools(define("push", "pull", "fetch", "tag"))
-	o.want(one, "back to what it was is a change, too", "Server `git` changed 2 definitions: `git:pull`, `git:push`.")
+	o.want(one, "back to the old definition", "Server `git` changed 2 definitions: `git:pull`, `git:push`.")
 	git.SetTools(define("push@2", "pull@2", "fetch", "tag"))
-	o.want(two, "and so is the same change again", "Server `git` changed 2 definitions: `git:pull`, `git:push`.")
+	o.want(two, "the same change again", "Server `git` changed 2 definitions: `git:pull`, `git:push`.")
 	for _, raw := range o.raw {
 		if strings.Contains(raw, "IGNORE") || strings.Contains(raw, "channel") || strings.Contains(raw, git.Addr()) {
-			t.Errorf("a message has more than names: %s", raw)
+			t.Errorf("a message contains text of a server: %s", raw)
 		}
 	}
 }
@@ -157,11 +158,11 @@ func TestNoticeOfServerDown(t *testing.T) {
 	git := upstreamtest.New(t, upstreamtest.Options{Tools: define("push")})
 	o.configure(o.with(`, "events": ["server_down"]`, fmt.Sprintf(`"git": {"url": %q}`, git.URL), `"never": {"url": "http://127.0.0.1:1/mcp"}`))
 	one, two := o.Program, o.more()
-	o.want(one, "a server that never was there")
+	o.want(one, "a server that never loaded")
 	git.SetToken("another")
 	o.want(one, "down", "Server `git` no longer loads: `denied, sign_in_required`. Its last known tools stay listed.")
 	o.want(one, "still down")
-	o.want(two, "still down, by another process")
+	o.want(two, "still down, in another process")
 	git.SetToken("")
 	o.want(two, "up")
 	git.SetToken("another")
@@ -174,9 +175,10 @@ func TestNoticeOfServerDown(t *testing.T) {
 	first, second := o.sync(one), o.sync(two)
 	o.objects.OnPut = nil
 	if n := len(first) + len(second); n != 1 {
-		t.Errorf("a sync that cannot be kept tells %q, and the next one %q", first, second)
+		t.Errorf("a sync that cannot store its result sends %q, and the next sync sends %q; want "+
+			"one notice", first, second)
 	}
-	o.want(one, "told already")
+	o.want(one, "the notice was sent already")
 }
 
 // One notice is sent for each refused version of the config. Its receivers are in the config that
@@ -186,14 +188,14 @@ func TestNoticeOfRefusedConfig(t *testing.T) {
 	good := o.with("")
 	o.configure(good)
 	one, two := o.Program, o.more()
-	o.want(one, "a good one")
+	o.want(one, "a valid config")
 	two.States.Load(t.Context())
 	o.configure(`{"mcpServers": {"` + "IGNORE" + `": {"x": 1, "y": 2}}}`)
 	o.want(one, "refused", "The file `config/mcp_config.json` is refused: 3 faults. An earlier version stays in use.")
-	o.want(two, "by another process")
-	o.want(one, "again")
+	o.want(two, "refused, in another process")
+	o.want(one, "refused again")
 	o.configure(good)
-	o.want(two, "good again")
+	o.want(two, "valid again")
 	o.configure(`{"mcpServers": {"` + "IGNORE" + `": {"x": 1, "y": 2}}}`)
 	o.want(two, "the same faults", "The file `config/mcp_config.json` is refused: 3 faults. An earlier version stays in use.")
 	for _, raw := range o.raw {
@@ -215,7 +217,7 @@ func TestNoNoticesWithoutReceivers(t *testing.T) {
 	o.want(o.Program, "a change")
 	o.Notifier.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"})
 	if n := testing.AllocsPerRun(100, func() { o.Notifier.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"}) }); n > 0 {
-		t.Errorf("to tell nobody takes %v allocations", n)
+		t.Errorf("Notify without receivers makes %v allocations, want 0", n)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The config limits the processes of one agent, and the health says when all are in use.
+// The config limits the processes of one agent, and the health reports when all are in use.
 func TestProcesses(t *testing.T) {
 	objects := &objecttest.Mem{}
 	_, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}, "gateway": {"programs": {"max_per_agent": 1}}}`), "")
@@ -70,17 +70,18 @@ func TestProcesses(t *testing.T) {
 		return slices.ContainsFunc(p.States.Refresh(t.Context()).Health.Reasons(), func(r state.Reason) bool { return r.Code == "processes_full" && !r.Since.IsZero() })
 	}
 	if full() {
-		t.Error("the health says that calls are refused, and none was")
+		t.Error("the health reports refused calls, but no call was refused")
 	}
 	if err := call("a", "one more", "count", nil); err == nil || !full() {
-		t.Errorf("the call of one more agent: %v; the health says so: %t", err, full())
+		t.Errorf("the call of one more agent: %v; the health reports it: %t; want an error and "+
+			"true", err, full())
 	}
 	close(answer)
 	for range most {
 		require.OK(t, <-ended)
 	}
 	if full() {
-		t.Error("the health goes on saying that calls are refused")
+		t.Error("the health still reports refused calls")
 	}
 	require.OK(t, call("a", "one more", "count", nil))
 }

@@ -16,17 +16,17 @@ const sealKeySetting = "PORTCULLIS_SEAL_KEY"
 const keyTime = 5 * time.Second
 
 // newSealer returns the sealer of the texts that clients keep for the gateway. It returns nil if
-// the settings name no key. Then clients of the handshake protocol get no session ids, and the
-// gateway refuses features that need sealed state.
+// the settings name no key. Without a sealer, clients of the handshake protocol get no session ids,
+// and the gateway refuses features that need sealed state.
 //
-// The key is read when it is first needed and not at the start, because most processes of a gateway
-// with stateless clients never need it. While the key cannot be read, a new client gets no session
-// id, and the log says why. A client with an id gets 503, since 404 would say that its session has
-// ended.
+// The sealer reads the key at its first use and not at the start, because most processes of a
+// gateway with stateless clients never need the key. While the key cannot be read, a new client
+// gets no session id, and the log has the reason. A client with a session id gets 503, because 404
+// would mean that its session has ended.
 //
-// The sealer also opens texts of the previous key. This is the previous version of a referenced
-// secret, or the key after the comma in the setting. So a new key does not end sessions
-// immediately.
+// The sealer also opens texts that were sealed with the previous key, so a new key does not end
+// sessions immediately. The previous key is the previous version of a referenced secret, or the key
+// after the comma in the setting.
 func newSealer(key secret.Text, source secret.Source) *seal.Sealer {
 	if key.Reveal() == "" {
 		return nil
@@ -65,7 +65,7 @@ func sealKeys(v secret.Versions) seal.Keys {
 	return keys
 }
 
-// sealKey reads the setting. It checks a key in clear at the start.
+// sealKey reads the setting. It checks a key that is in the setting itself.
 func (r *reader) sealKey() secret.Text {
 	text := r.getenv(sealKeySetting)
 	if _, referred := secret.Reference(text); text != "" && !referred {

@@ -59,14 +59,14 @@ func TestSealKeyIsReplaced(t *testing.T) {
 		p    *Program
 		want error
 	}{
-		"in clear":               {program(t, nil, newKey+","+oldKey), nil},
-		"in clear, gone":         {program(t, nil, newKey), seal.ErrForged},
-		"in a vault":             {program(t, &keeper{current: newKey, previous: oldKey}, "secretsmanager:seal"), nil},
-		"in a vault, unchanged":  {program(t, &keeper{current: oldKey, errPrevious: secret.ErrNotFound}, "${secretsmanager:seal}"), nil},
-		"in a vault, gone":       {program(t, &keeper{current: newKey, errPrevious: secret.ErrNotFound}, "secretsmanager:seal"), seal.ErrForged},
-		"in a vault, half of it": {program(t, &keeper{current: oldKey, errPrevious: errors.New("down")}, "secretsmanager:seal"), seal.ErrNoKey},
-		"out of reach":           {program(t, &keeper{err: errors.New("down"), previous: oldKey}, "secretsmanager:seal"), seal.ErrNoKey},
-		"in no vault":            {program(t, nil, "secretsmanager:seal"), seal.ErrNoKey},
+		"in clear":                            {program(t, nil, newKey+","+oldKey), nil},
+		"in clear, removed":                   {program(t, nil, newKey), seal.ErrForged},
+		"in a vault":                          {program(t, &keeper{current: newKey, previous: oldKey}, "secretsmanager:seal"), nil},
+		"in a vault, unchanged":               {program(t, &keeper{current: oldKey, errPrevious: secret.ErrNotFound}, "${secretsmanager:seal}"), nil},
+		"in a vault, removed":                 {program(t, &keeper{current: newKey, errPrevious: secret.ErrNotFound}, "secretsmanager:seal"), seal.ErrForged},
+		"in a vault, previous key unreadable": {program(t, &keeper{current: oldKey, errPrevious: errors.New("down")}, "secretsmanager:seal"), seal.ErrNoKey},
+		"vault down":                          {program(t, &keeper{err: errors.New("down"), previous: oldKey}, "secretsmanager:seal"), seal.ErrNoKey},
+		"no vault":                            {program(t, nil, "secretsmanager:seal"), seal.ErrNoKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := tt.p.Sealer.Open(t.Context(), seal.Session, sealed); !errors.Is(err, tt.want) {
@@ -81,14 +81,14 @@ func TestSealKeyIsReadAtTheFirstUse(t *testing.T) {
 	k := &keeper{current: newKey, errPrevious: secret.ErrNotFound}
 	p := program(t, k, "secretsmanager:seal")
 	if n := k.reads.Load(); n != 0 {
-		t.Errorf("read %d times by the start", n)
+		t.Errorf("the start read the key %d times, want 0", n)
 	}
 	for range 3 {
 		_, err := p.Sealer.Seal(t.Context(), seal.Session, nil)
 		require.OK(t, err)
 	}
 	if n := k.reads.Load(); n != 1 {
-		t.Errorf("read %d times for three texts, want 1", n)
+		t.Errorf("the key was read %d times for three texts, want 1", n)
 	}
 	if none := program(t, nil, "").Sealer; none != nil {
 		t.Errorf("there is a sealer without a key")

@@ -25,7 +25,7 @@ type Settings struct {
 	Bucket string // PORTCULLIS_BUCKET: S3 bucket of config, policy and catalog; the functions need it
 	// PORTCULLIS_TABLE: DynamoDB table of the approvals; the functions need it
 	Table string
-	// PORTCULLIS_AUTH and related settings: accepted callers; required, even "none" must be
+	// PORTCULLIS_AUTH and related settings: accepted callers; required, so even "none" must be
 	// explicit
 	Access Access
 	// PORTCULLIS_BASE_URL: public address of /mcp without a path, used in the metadata
@@ -41,9 +41,10 @@ type Settings struct {
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks in which upstreams may be
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
-	// PORTCULLIS_SYNC_FUNCTION: function that the admin API invokes to sync; "in-process": none
+	// PORTCULLIS_SYNC_FUNCTION: function that the admin API invokes to sync; "in-process": the
+	// admin function syncs
 	SyncFunction string
-	SyncEvery    time.Duration // PORTCULLIS_SYNC_SCHEDULE: the schedule of syncs; 0: not known
+	SyncEvery    time.Duration // PORTCULLIS_SYNC_SCHEDULE: the time between two syncs; 0: not known
 	// PORTCULLIS_SYNC_ROLE and related settings: this function's part of a distributed sync
 	Fanout Fanout
 	// PORTCULLIS_SYNC_CONCURRENCY: servers that a sync asks in parallel; 0: 64
@@ -59,14 +60,15 @@ type Settings struct {
 	// PORTCULLIS_VAULT_KEY: ARN of the KMS key, or of its alias, that seals the gateway's sign-ins
 	// at servers; "": the functions cannot sign in
 	VaultKey string
-	// PORTCULLIS_STACK: the stack of these metrics; "portcullis" by default
+	// PORTCULLIS_STACK: the stack's name in the metrics; "portcullis" by default
 	Stack string
 	// OTEL_EXPORTER_OTLP_ENDPOINT and related settings: receiver of spans; none by default
 	Traces     Traces
 	RuntimeAPI string // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
 
-// maxConcurrency is how many servers a sync may ask in parallel: each holds a connection.
+// maxConcurrency is the maximum number of servers that a sync asks in parallel. Each server needs a
+// connection.
 const maxConcurrency = 512
 
 // maxAuditDays is a hundred years.
@@ -97,8 +99,8 @@ func Load(getenv func(string) string) (Settings, error) {
 	if front := getenv("PORTCULLIS_STREAMING"); front != "" && front != "none" && !s.Streaming {
 		r.fault("PORTCULLIS_STREAMING %q: want none, url or rest", front)
 	} else if front == "rest" && s.BaseURL == "" {
-		r.fault("PORTCULLIS_BASE_URL is not set: a REST API serves at a domain, and only this " +
-			"setting names it")
+		r.fault("PORTCULLIS_BASE_URL is not set: a REST API serves at your domain, and only " +
+			"this setting contains the domain")
 	}
 	s.SealKey, s.Traces, s.Fanout = r.sealKey(), r.traces(), r.fanout()
 	s.Access = r.access(s.BaseURL, s.AdminURL, s.Streaming)

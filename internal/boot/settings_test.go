@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An unreadable schedule is not a fault: the gateway then does not know when a catalog is old.
+// An unreadable schedule is not a fault. The gateway then does not know when a catalog is too old.
 func TestLoadSchedule(t *testing.T) {
 	for schedule, want := range map[string]time.Duration{
 		"":                   0,

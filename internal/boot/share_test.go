@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// A process that syncs and answers requests holds the catalog once, and does not read a snapshot
-// that it has made.
+// A process that syncs and answers requests has only one copy of the catalog in memory. It does not
+// read a snapshot that it has made.
 func TestSyncSharesItsCatalog(t *testing.T) {
 	var reads atomic.Int32
 	objects := &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
@@ -36,7 +36,7 @@ func TestSyncSharesItsCatalog(t *testing.T) {
 		}
 		mine, theirs := p.Syncer.Catalog().Encode(), p.States.Load(t.Context()).Catalog.Encode()
 		if &mine[0] != &theirs[0] {
-			t.Error("there are two copies of the catalog")
+			t.Error("the process has two copies of the catalog")
 		}
 	}
 	p := start()
@@ -45,13 +45,13 @@ func TestSyncSharesItsCatalog(t *testing.T) {
 	configure(`{"mcpServers": {"fs": {"url": "https://fs.example.com/mcp", "enabled": false}}}`)
 	sync(p)
 	if n := reads.Load(); n != 0 {
-		t.Errorf("%d snapshots were read by the process that made them", n)
+		t.Errorf("the process read %d snapshots that it had made, want 0", n)
 	}
 	p = start()
 	p.States.Load(t.Context()) // as at a start, before the first sync
 	sync(p)
 	sync(p)
 	if n := reads.Load(); n != 2 {
-		t.Errorf("%d snapshots were read by a process that starts, want one for requests and one to sync", n)
+		t.Errorf("a new process read %d snapshots, want 2: one for requests and one to sync", n)
 	}
 }

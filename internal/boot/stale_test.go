@@ -12,7 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// The operators' alarm uses this one metric, so an unused policy counts like an unused config.
+// The metric ConfigStale counts an unused policy like an unused config, because the operators'
+// alarm uses only this metric.
 func TestSyncCountsAStaleFile(t *testing.T) {
 	const config1, policy1 = `{"mcpServers": {}}`, `forbid (principal, action, resource);`
 	for _, c := range []struct {

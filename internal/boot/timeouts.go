@@ -13,8 +13,8 @@ type Timeouts struct {
 	Call    time.Duration // of one upstream call: the maximum of a server's `timeout`
 	Request time.Duration // of one request's work
 	Streams bool          // written bytes reach the client before the answer is whole
-	// Holds: a call can wait for its client's answer, because one process runs between requests and
-	// gets all requests
+	// Holds: a call can wait for its client's answer, because this process gets all requests and
+	// keeps running between them
 	Holds bool
 }
 

@@ -42,7 +42,7 @@ func (p *Program) readTokens(ctx context.Context) error {
 	return p.tokenErr
 }
 
-// errNotNow says that a key is temporarily unreadable, which does not make the settings wrong.
+// errNotNow says that a key is temporarily unreadable. The settings may still be right.
 var errNotNow = errors.New("it cannot be read now")
 
 // tokenKeys reads the keys of the agent tokens' hashes from the place that the setting names.
@@ -65,7 +65,7 @@ func (p *Program) tokenKeys(ctx context.Context) (token.Keys, error) {
 	if err == nil {
 		keys, err = token.ReadKeys(v, a.PreviousDays)
 		if err != nil && ok {
-			err = fmt.Errorf("%s: %w: put the key back from a copy; with another one every agent token ends", path, err)
+			err = fmt.Errorf("%s: %w: restore the key from a copy; with another key, all agent tokens are invalid", path, err)
 		}
 	}
 	if err != nil {

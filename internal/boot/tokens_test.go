@@ -38,21 +38,21 @@ func TestTokenKeyIsReplaced(t *testing.T) {
 		start bool // the program starts
 		want  error
 	}{
-		"in clear":                  {gateway(nil, "", newKey+","+oldKey), true, nil},
-		"in clear, gone":            {gateway(nil, "", newKey), true, errInvalid},
-		"in a file":                 {gateway(nil, folder, "file:k"), true, nil},
-		"in a file, and not taken":  {gateway(nil, folder, "file:k", "PORTCULLIS_TOKEN_PREVIOUS_DAYS=0"), true, errInvalid},
-		"in a file that is not one": {gateway(nil, folder, "file:none"), false, os.ErrNotExist},
-		"in a vault":                {gateway(vault, "", vault.ref), true, nil},
-		"in a vault that is down":   {gateway(&keeper{err: errors.New("down"), ref: vault.ref}, "", vault.ref), true, errUnavailable},
-		"in a vault without it":     {gateway(&keeper{err: secret.ErrNotFound, ref: vault.ref}, "", vault.ref), false, secret.ErrNotFound},
-		"too short in a vault":      {gateway(&keeper{current: "short", ref: vault.ref}, "", vault.ref), false, nil},
+		"in clear":                             {gateway(nil, "", newKey+","+oldKey), true, nil},
+		"in clear, removed":                    {gateway(nil, "", newKey), true, errInvalid},
+		"in a file":                            {gateway(nil, folder, "file:k"), true, nil},
+		"in a file, previous key not accepted": {gateway(nil, folder, "file:k", "PORTCULLIS_TOKEN_PREVIOUS_DAYS=0"), true, errInvalid},
+		"in a missing file":                    {gateway(nil, folder, "file:none"), false, os.ErrNotExist},
+		"in a vault":                           {gateway(vault, "", vault.ref), true, nil},
+		"in a vault that is down":              {gateway(&keeper{err: errors.New("down"), ref: vault.ref}, "", vault.ref), true, errUnavailable},
+		"in a vault without it":                {gateway(&keeper{err: secret.ErrNotFound, ref: vault.ref}, "", vault.ref), false, secret.ErrNotFound},
+		"too short in a vault":                 {gateway(&keeper{current: "short", ref: vault.ref}, "", vault.ref), false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			auth, err := tt.p.Authenticator(t.Context())
 			if !tt.start {
 				if err == nil || tt.want != nil && !errors.Is(err, tt.want) || strings.Contains(err.Error(), "short:") {
-					t.Errorf("it starts, or with another fault: %v", err)
+					t.Errorf("the program starts, or has an unexpected fault: %v", err)
 				}
 				return
 			}
@@ -88,6 +88,6 @@ func TestLoadTokenKeyFaults(t *testing.T) {
 		}
 	}
 	if v := splitTokenKeys("a comma, which one key of 32 bytes may hold"); v.Previous.Text.Reveal() != "" {
-		t.Error("a key with a comma is taken apart")
+		t.Error("a key that contains a comma was split")
 	}
 }

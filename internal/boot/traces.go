@@ -37,7 +37,7 @@ type Traces struct {
 	// OTEL_EXPORTER_OTLP_HEADERS, or …_TRACES_HEADERS: name=value, separated by commas; or
 	// ${secretsmanager:name} or ${ssm:/name}
 	Headers secret.Text
-	Callers bool // PORTCULLIS_TRACE_CALLERS=true: a request belongs to the trace that its traceparent names
+	Callers bool // PORTCULLIS_TRACE_CALLERS=true: a request joins the trace in its traceparent header
 	// PORTCULLIS_TRACE_SERVERS: upstream servers that receive a call's trace id; "*" for all;
 	// default none
 	Servers []string
@@ -126,7 +126,7 @@ func (p *Program) newTracer(function string) *observe.Tracer {
 	})
 }
 
-// tells reports whether the gateway sends a call's trace id to a server.
+// tells reports whether the gateway sends trace ids to the server.
 func (t Traces) tells(server string) bool {
 	return slices.Contains(t.Servers, server) || slices.Contains(t.Servers, "*")
 }

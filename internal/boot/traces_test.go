@@ -14,12 +14,12 @@ func TestLoadTraces(t *testing.T) {
 	}{
 		{"none", "", "", nil},
 		{"a collector", "http://localhost:4318/v1/traces", "", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318/"}},
-		{"of traces alone", "https://o.example.com/t", "", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://o.example.com/t"}},
+		{"an address only for traces", "https://o.example.com/t", "", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://o.example.com/t"}},
 		{"switched off", "", "", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318", "OTEL_SDK_DISABLED=true"}},
 		{"no address", "", "OTEL_EXPORTER_OTLP_ENDPOINT", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318"}},
-		{"credentials in it", "", "without credentials", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://a:hidden@o.example.com"}},
+		{"credentials in the address", "", "without credentials", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://a:hidden@o.example.com"}},
 		{"another protocol", "", "OTEL_EXPORTER_OTLP_PROTOCOL", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}},
-		{"headers that are none", "", "OTEL_EXPORTER_OTLP_HEADERS", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318", "OTEL_EXPORTER_OTLP_HEADERS=hidden"}},
+		{"invalid headers", "", "OTEL_EXPORTER_OTLP_HEADERS", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318", "OTEL_EXPORTER_OTLP_HEADERS=hidden"}},
 		{"perhaps", "", "PORTCULLIS_TRACE_CALLERS", []string{"PORTCULLIS_TRACE_CALLERS=perhaps"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestLoadTraces(t *testing.T) {
 			}
 			require.OK(t, err)
 			if s.Traces.URL != tt.url || (New(s, Stores{}, Options{}).Tracer != nil) != (tt.url != "") {
-				t.Errorf("spans go to %q", s.Traces.URL)
+				t.Errorf("spans go to %q, want %q", s.Traces.URL, tt.url)
 			}
 		})
 	}
@@ -47,7 +47,7 @@ func TestHeadersOfTraces(t *testing.T) {
 		t.Errorf("%v, %v", h, err)
 	}
 	if _, err := parseHeaders("a=b%0d%0ac"); err == nil {
-		t.Error("a header holds a line break")
+		t.Error("a header with a line break was accepted")
 	}
 }
 

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// longestPause is how long a sync waits in one pause while the gateway answers requests. Under
-	// constant requests, the sync still gets workShare of the time.
+	// longestPause is how long a sync waits in one pause while the gateway answers requests. If
+	// requests never stop, the sync still gets workShare of the time.
 	longestPause = 20 * time.Millisecond
 	workShare    = 5
 
-	// shortAnswer is the maximum time that a request counts as active. A longer request waits for
-	// its server or streams, which needs no processor.
+	// shortAnswer is the maximum time that a request counts as active. A longer request only waits
+	// for its server or streams, so it does not need the processor.
 	shortAnswer = 100 * time.Millisecond
 
-	// firstAnswer is how long the first sync after a start waits for the answer to the first
-	// request.
+	// firstAnswer is how long the first sync after a start waits until the first request is
+	// answered.
 	firstAnswer = 2 * time.Second
 
 	pauseStep = time.Millisecond
@@ -40,7 +40,7 @@ func (p *Yielder) Handler(h http.Handler) http.Handler {
 		p.busy.Add(1)
 		long := time.AfterFunc(shortAnswer, p.end)
 		defer func() {
-			if long.Stop() { // otherwise the timer has subtracted the request
+			if long.Stop() { // if not, the timer has already subtracted the request
 				p.end()
 			}
 			p.hasAnswered.Store(true)

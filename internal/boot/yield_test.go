@@ -56,12 +56,12 @@ func TestYieldIsBounded(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if took := time.Since(began); took < 4*work || took > 6*work {
-			t.Errorf("%v of work took %v beside requests without end", work, took)
+			t.Errorf("%v of work took %v while a request was always active", work, took)
 		}
 	})
 }
 
-// The first answer of a start opens the catalog, which may take far longer than later answers.
+// The first answer after a start opens the catalog, so it may take far longer than later answers.
 func TestPaceFirst(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -78,7 +78,7 @@ func address(c *config.Config, name string) (string, error) {
 	}
 	u, err := url.Parse(server.URL)
 	if err != nil || u.Hostname() != "127.0.0.1" {
-		return "", errors.New("the folder's config has the server at another address than " +
+		return "", errors.New("the folder's config has the server at an address other than " +
 			"127.0.0.1: choose another --dir, or leave --demo out")
 	}
 	return u.Host, nil
@@ -114,8 +114,8 @@ func writeConfig(ctx context.Context, objects object.Store, at map[string]string
 	return err
 }
 
-// Play simulates, once for a folder, the events in the life of a gateway: a person disables a tool,
-// and a server changes another.
+// Play simulates what happens to a gateway over time, once for each folder: a person disables a
+// tool, and a server changes another tool.
 func (s *Servers) Play(ctx context.Context, approvals approval.Store, sync func(context.Context)) error {
 	if !s.fresh {
 		return nil

@@ -1,8 +1,8 @@
-// Package demo contains two small MCP servers with tools that read, write and destroy data. So a
-// new user sees every kind of answer of the gateway within a minute, without any account.
+// Package demo contains two small MCP servers with tools that read, write and destroy data. With
+// them, a new user sees every kind of answer of the gateway within a minute, without any account.
 //
-// They are real servers, made with the official SDK, with their data in memory. One of their tools
-// changes its definition on demand, like a server update.
+// The servers use the official SDK and keep their data in memory. One of their tools changes its
+// definition on demand, as if the server was updated.
 package demo
 
 import (

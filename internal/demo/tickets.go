@@ -36,8 +36,8 @@ func newTickets() *tickets {
 	return t
 }
 
-// update gives assign_ticket a new definition, like a new release of a server: the approved
-// definition is then no longer the callable one.
+// update gives assign_ticket a new definition, as a new release of a server would. The approval
+// does not cover the new definition.
 func (t *tickets) update() {
 	t.addAssign("Assign a ticket to a person, and send that person an e-mail with the ticket's text.")
 }

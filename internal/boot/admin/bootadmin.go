@@ -47,7 +47,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 		Actor: func(r *http.Request) (decide.Actor, error) {
 			agent, err := admins.Authenticate(r)
 			actor := decide.Actor{Name: agent.ID, Rights: agent.Rights}
-			// a caller with a key of /admin is not an agent
+			// the holder of a key of /admin is not an agent
 			if !s.Access.Open() && agent.ID != identity.BootstrapAgent {
 				actor.Agent = agent.ID
 			}

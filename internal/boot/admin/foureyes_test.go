@@ -19,8 +19,8 @@ import (
 var drop = tool.ID{Server: "db", Name: "drop"}
 
 // Two people who sign in at an issuer together approve a destructive tool. Neither person can
-// approve it alone. An access token of one person does not count as the second person, under any
-// name.
+// approve the tool alone. An access token of one person does not count as the second person, under
+// any name.
 func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	file := filepath.Join(h.folder, filepath.FromSlash(config.Key))
@@ -48,7 +48,7 @@ func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	if status, body := approve(here, kim); status != http.StatusSeeOther || state().State != approval.Pending || state().Proposed == nil || state().Proposed.Subject == "" {
 		t.Fatalf("kim: %d %s, %+v", status, body, state())
 	}
-	again := newJar(t) // another browser, and another name with the same subject
+	again := newJar(t) // another browser, in which the same subject has another name
 	i.Become("8f3", map[string]any{"email": "kimberly@example.com", "email_verified": true, "groups": []string{"ops"}})
 	again.enter(there, i, nil)
 	if status, body := approve(there, again); status != http.StatusConflict || !strings.Contains(body, "You approved this definition already, as the first of two people") {
@@ -71,7 +71,7 @@ func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	}
 }
 
-// Without sign-in at an issuer nobody counts as one of two, and the program says so.
+// Without sign-in at an issuer, the program cannot distinguish two people, and reports that.
 func TestTwoPeopleWithoutIssuer(t *testing.T) {
 	h := newFleet(t, "token")
 	file := filepath.Join(h.folder, filepath.FromSlash(config.Key))

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// The gateway reads the signer from the fields that API Gateway adds to the event, and from no
-// header with the same name.
+// The gateway reads the signer from the fields that API Gateway adds to the event, and never from
+// headers with the same names.
 func TestSignerOfAnEvent(t *testing.T) {
 	const arn = "arn:aws:sts::123456789012:assumed-role/ci/run"
 	s, err := boot.Load(func(name string) string {
@@ -72,7 +72,7 @@ func TestSignerOfAnEvent(t *testing.T) {
 		{"verified", "/mcp", arn, signature(), http.StatusOK},
 		{"a signature that nobody verified", "/mcp", "", signature(), http.StatusUnauthorized},
 		{"nothing", "/mcp", "", map[string]string{}, http.StatusUnauthorized},
-		{"headers that say who signed", "/mcp", "", forged(), http.StatusUnauthorized},
+		{"forged headers that name a signer", "/mcp", "", forged(), http.StatusUnauthorized},
 		{"verified, with a bad bearer credential", "/mcp", arn, map[string]string{"authorization": "Bearer a.b.c"}, http.StatusUnauthorized},
 		{"verified, but no admin", "/admin/sync", arn, signature(), http.StatusForbidden},
 	} {

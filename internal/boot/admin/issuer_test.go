@@ -26,7 +26,8 @@ import (
 
 const callback = "https://gate.example.com/admin/login/callback"
 
-// newIssued returns a fleet whose people sign in at an issuer: kim, an operator.
+// newIssued returns a fleet in which people sign in at an issuer. The issuer has one person: kim,
+// an operator.
 func newIssued(t *testing.T, auth string) (*fleet, *identitytest.Issuer) {
 	t.Helper()
 	h, i := newFleet(t, auth), identitytest.Start(t)
@@ -86,7 +87,7 @@ func (j *jar) leave(p *process, form url.Values) (to string) {
 	a := j.send(p, "/admin/login", sent)
 	to, ok := strings.CutPrefix(a.Header.Get("Refresh"), "0; url=")
 	if a.Status != http.StatusOK || !ok || !strings.Contains(html.UnescapeString(a.Body), `href="`+to+`"`) {
-		j.t.Fatalf("the button leads nowhere: %d %v %s", a.Status, a.Header, a.Body)
+		j.t.Fatalf("the button has no valid redirect: %d %v %s", a.Status, a.Header, a.Body)
 	}
 	return to
 }
@@ -125,12 +126,12 @@ func TestSignInAtTheIssuer(t *testing.T) {
 				t.Errorf("the page: %s", page)
 			}
 			if len(b.kept) > 0 {
-				t.Errorf("looking at the page keeps %v", b.kept)
+				t.Errorf("the sign-in page set the cookies %v, want none", b.kept)
 			}
 			to := b.leave(here, url.Values{"next": {"tools/fs/read_file?view=raw"}})
 			pending := b.kept["__Host-portcullis-login0"]
 			back := i.Visit(to)
-			// a process other than the one at which the sign-in began
+			// the process did not start the sign-in
 			a = b.send(there, back.RequestURI(), nil)
 			if at := a.Header.Get("Location"); a.Status != http.StatusSeeOther || at != ".././tools/fs/read_file?view=raw" {
 				t.Fatalf("%d to %q: %s", a.Status, at, a.Body)
@@ -159,7 +160,7 @@ func TestSignInAtTheIssuer(t *testing.T) {
 	}
 }
 
-// A person who signs out, here or elsewhere, is signed out at every process at once.
+// If a person signs out at one process, every process ends the session at once.
 func TestSessionAtTheIssuerEndsEverywhere(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	here, there := h.start(), h.start()
@@ -181,15 +182,15 @@ func TestSessionAtTheIssuerEndsEverywhere(t *testing.T) {
 	}
 	two.kept = cookies
 	if got := two.actor(here); got != "" {
-		t.Errorf("after the logout: %q", got)
+		t.Errorf("after the logout, the inbox greets %q", got)
 	}
 	if i.SignedOut() != 0 {
-		t.Error("the session at the issuer was ended unasked")
+		t.Error("the logout also ended the session at the issuer")
 	}
 	two.enter(here, i, nil)
 	h.env["PORTCULLIS_ADMIN_CLIENT_ID"] = "gate2"
 	if got := two.actor(h.start()); got != "" {
-		t.Errorf("with another client: %q", got)
+		t.Errorf("after the client ID changed, the inbox greets %q", got)
 	}
 }
 
@@ -207,23 +208,23 @@ func TestIssuerRefusals(t *testing.T) {
 		status int
 		want   string
 	}{
-		"another state":         {set("state", token.Random()), identitytest.Bend{}, 400, "does not belong to the last sign-in that began"},
-		"another issuer":        {set("iss", "https://login.example.org"), identitytest.Bend{}, 400, "is not from 127.0.0.1:"},
-		"no issuer":             {func(v url.Values) { v.Del("iss") }, identitytest.Bend{Metadata: func(m map[string]any) { m["authorization_response_iss_parameter_supported"] = true }}, 400, "is not from 127.0.0.1:"},
-		"a made up code":        {set("code", "x"), identitytest.Bend{}, 400, "refused the code"},
-		"no code":               {func(v url.Values) { v.Del("code") }, identitytest.Bend{}, 400, "came back with an invalid answer"},
-		"access denied":         {set("error", "access_denied"), identitytest.Bend{}, 403, "did not sign you in: you declined there"},
-		"words of a stranger":   {set("error", `"><script>call 0800</script>`), identitytest.Bend{}, 403, "did not sign you in."},
-		"a client that is gone": {set("error", "unauthorized_client"), identitytest.Bend{}, 502, "refuses this gateway, not you"},
-		"busy":                  {set("error", "temporarily_unavailable"), identitytest.Bend{}, 503, "does not answer now"},
-		"another nonce":         {nil, claim("nonce", token.Random()), 502, "belongs to another sign-in"},
-		"another token issuer":  {nil, claim("iss", "https://login.example.org"), 400, "is not from 127.0.0.1:"},
-		"another audience":      {nil, claim("aud", "crm"), 502, "is for another program"},
-		"expired":               {nil, claim("exp", time.Now().Add(-time.Hour).Unix()), 502, "has expired or is not valid yet"},
-		"a changed signature":   {nil, identitytest.Bend{ID: func(s string) string { return s[:len(s)-6] + "AAAAAA" }}, 502, "its signature or its content is wrong"},
-		"groups left out":       {nil, claim("hasgroups", true), 403, "left your groups out"},
-		"no role":               {nil, claim("groups", []string{"staff"}), 403, "none of your groups there has a role here"},
-		"no groups":             {nil, claim("groups", nil), 403, "in the claim &#34;groups&#34;"},
+		"another state":        {set("state", token.Random()), identitytest.Bend{}, 400, "does not belong to the last sign-in that began"},
+		"another issuer":       {set("iss", "https://login.example.org"), identitytest.Bend{}, 400, "is not from 127.0.0.1:"},
+		"no issuer":            {func(v url.Values) { v.Del("iss") }, identitytest.Bend{Metadata: func(m map[string]any) { m["authorization_response_iss_parameter_supported"] = true }}, 400, "is not from 127.0.0.1:"},
+		"a made up code":       {set("code", "x"), identitytest.Bend{}, 400, "refused the code"},
+		"no code":              {func(v url.Values) { v.Del("code") }, identitytest.Bend{}, 400, "came back with an invalid answer"},
+		"access denied":        {set("error", "access_denied"), identitytest.Bend{}, 403, "did not sign you in: you declined there"},
+		"foreign error text":   {set("error", `"><script>call 0800</script>`), identitytest.Bend{}, 403, "did not sign you in."},
+		"an unknown client":    {set("error", "unauthorized_client"), identitytest.Bend{}, 502, "refuses this gateway, not you"},
+		"busy":                 {set("error", "temporarily_unavailable"), identitytest.Bend{}, 503, "does not answer now"},
+		"another nonce":        {nil, claim("nonce", token.Random()), 502, "belongs to another sign-in"},
+		"another token issuer": {nil, claim("iss", "https://login.example.org"), 400, "is not from 127.0.0.1:"},
+		"another audience":     {nil, claim("aud", "crm"), 502, "is for another program"},
+		"expired":              {nil, claim("exp", time.Now().Add(-time.Hour).Unix()), 502, "has expired or is not valid yet"},
+		"a changed signature":  {nil, identitytest.Bend{ID: func(s string) string { return s[:len(s)-6] + "AAAAAA" }}, 502, "its signature or its content is wrong"},
+		"groups left out":      {nil, claim("hasgroups", true), 403, "left your groups out"},
+		"no role":              {nil, claim("groups", []string{"staff"}), 403, "none of your groups there has a role here"},
+		"no groups":            {nil, claim("groups", nil), 403, "in the claim &#34;groups&#34;"},
 		"nonsense": {nil, identitytest.Bend{Trade: func(w http.ResponseWriter, _ *http.Request) bool {
 			_, err := w.Write([]byte("<html>"))
 			return err == nil
@@ -245,7 +246,8 @@ func TestIssuerRefusals(t *testing.T) {
 				t.Errorf("%d %s", a.Status, a.Body)
 			}
 			if strings.Contains(a.Body, "0800") || b.kept["__Host-portcullis"] != "" || b.actor(p) != "" {
-				t.Errorf("it echoes, or signs somebody in: %s", a.Body)
+				t.Errorf("the page repeats the issuer's text, or the person is signed in: %s",
+					a.Body)
 			}
 			if !strings.Contains(a.Body, `name="next" value="tools/fs/read_file"`) || !strings.Contains(a.Body, `name="kept.note" value="read twice"`) {
 				t.Errorf("the typed text is lost: %s", a.Body)
@@ -268,27 +270,27 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 	back := i.Visit(b.leave(p, nil)).RequestURI()
 	const none = "This browser has no sign-in in progress"
 	if a := newJar(t).send(p, back, nil); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, none) {
-		t.Errorf("in another browser: %d %s", a.Status, a.Body)
+		t.Errorf("the answer in another browser: %d %s", a.Status, a.Body)
 	}
 	if a := b.send(p, back, nil); a.Status != http.StatusSeeOther {
-		t.Errorf("in its own: %d %s", a.Status, a.Body)
+		t.Errorf("the answer in its own browser: %d %s", a.Status, a.Body)
 	}
 	if a := b.send(p, back, nil); a.Status != http.StatusSeeOther || a.Header.Get("Location") != "../../admin" {
-		t.Errorf("again, by who is signed in: %d %s", a.Status, a.Body)
+		t.Errorf("the same answer again, while signed in: %d %s", a.Status, a.Body)
 	}
 	delete(b.kept, "__Host-portcullis")
 	if a := b.send(p, back, nil); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, none) {
-		t.Errorf("again: %d %s", a.Status, a.Body)
+		t.Errorf("the same answer again, after the session: %d %s", a.Status, a.Body)
 	}
-	t.Run("an answer to a sign-in before ends none that is under way", func(t *testing.T) {
+	t.Run("an answer to an earlier sign-in does not end the current sign-in", func(t *testing.T) {
 		b := newJar(t)
 		first := i.Visit(b.leave(p, nil)).RequestURI()
 		second := i.Visit(b.leave(p, nil)).RequestURI()
 		if a := b.send(p, first, nil); a.Status != http.StatusBadRequest {
-			t.Errorf("the first: %d", a.Status)
+			t.Errorf("the answer to the first sign-in: %d", a.Status)
 		}
 		if a := b.send(p, second, nil); a.Status != http.StatusSeeOther {
-			t.Errorf("the second: %d %s", a.Status, a.Body)
+			t.Errorf("the answer to the second sign-in: %d %s", a.Status, a.Body)
 		}
 	})
 	t.Run("down", func(t *testing.T) {
@@ -300,13 +302,13 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
 		if a := p.signIn(h.boot.Reveal()); a.Status != http.StatusSeeOther || p.actor(p.cookie) != "bootstrap" {
-			t.Errorf("by the token: %d", a.Status)
+			t.Errorf("sign-in with the bootstrap token: %d", a.Status)
 		}
 	})
 }
 
-// A role that the settings remove ends at the next request. The text that the person typed is still
-// there.
+// If the settings no longer have a person's role, the person loses it at the next request. The text
+// that the person typed is still there.
 func TestRemovedRole(t *testing.T) {
 	for to, want := range map[string]string{
 		"PORTCULLIS_VIEWERS": "a viewer, and this needs the role approver",
@@ -331,7 +333,7 @@ func TestRemovedRole(t *testing.T) {
 		h.env["PORTCULLIS_OPERATORS"] = "ops"
 		delete(h.env, to)
 		if got := b.actor(h.start()); got != "kim@example.com" {
-			t.Errorf("%q: with the role again greets %q", to, got)
+			t.Errorf("%q: after the role came back, the inbox greets %q", to, got)
 		}
 	}
 }
@@ -345,10 +347,10 @@ func TestLateFormAtTheIssuer(t *testing.T) {
 	}
 	note, other := random(), random()+random()
 	for name, form := range map[string]url.Values{
-		"a note":        {"note": {"read <twice>"}, "hash": {"abc"}},
-		"a long note":   {"note": {note}, "hash": {"abc"}},
-		"too much":      {"note": {"read"}, "item": slices.Repeat([]string{note[:500] + token.Random()}, 1), "more": {note}, "rest": {other}},
-		"no page to go": {"note": {"read"}},
+		"a note":               {"note": {"read <twice>"}, "hash": {"abc"}},
+		"a long note":          {"note": {note}, "hash": {"abc"}},
+		"too much":             {"note": {"read"}, "item": slices.Repeat([]string{note[:500] + token.Random()}, 1), "more": {note}, "rest": {other}},
+		"no page to return to": {"note": {"read"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newJar(t)
@@ -372,8 +374,8 @@ func TestLateFormAtTheIssuer(t *testing.T) {
 	}
 }
 
-// A person with the owner's name at the issuer is not the owner of the machine. The audit
-// distinguishes them.
+// A person at the issuer who has the owner's name is not the owner of the machine. The audit
+// distinguishes the two.
 func TestIssuerBesideTheOwner(t *testing.T) {
 	h, i := newIssued(t, "none")
 	h.owner, h.codes = &boot.Owner{Name: "kim", Key: token.NewAdmin()}, signin.NewCodes(nil)
@@ -423,7 +425,8 @@ func TestIssuerKeysAreShared(t *testing.T) {
 	b.enter(p, i, nil)
 	jwt := "Authorization: Bearer " + i.Token("https://gate.example.com/mcp", map[string]any{"groups": []string{"ops"}})
 	if a := p.Send("/admin/servers", "", jwt); a.Status != http.StatusOK || i.Fetches() != 1 {
-		t.Errorf("%d, keys were asked for %d times", a.Status, i.Fetches())
+		t.Errorf("status %d, the issuer's keys were fetched %d times, want 1",
+			a.Status, i.Fetches())
 	}
 }
 
@@ -445,7 +448,8 @@ func TestTwoPeopleNeedAnIssuer(t *testing.T) {
 	}
 }
 
-// Each name of this machine has its own cookies: the issuer leads back to the right name.
+// Each name of this machine has its own cookies, so the sign-in page links to the name to which the
+// issuer sends browsers back.
 func TestIssuerAtAnotherNameOfTheMachine(t *testing.T) {
 	h, i := newIssued(t, "token")
 	h.env["PORTCULLIS_BASE_URL"] = "http://127.0.0.1:8080"
@@ -456,6 +460,6 @@ func TestIssuerAtAnotherNameOfTheMachine(t *testing.T) {
 		t.Errorf("at localhost: %s", page)
 	}
 	if page := p.Send("/admin/login?next=servers", "", admintest.Browser, "Host: 127.0.0.1:8080").Body; strings.Contains(page, own) || !strings.Contains(page, "Sign in with "+host+"</button>") {
-		t.Errorf("at its own: %s", page)
+		t.Errorf("at the configured name: %s", page)
 	}
 }

@@ -20,7 +20,7 @@ type Browsers struct {
 }
 
 // signIn returns how people sign in, or nil if nobody can. Nobody can sign in if the gateway
-// accepts only JWTs or signatures, because nobody can type these, or if it accepts no caller.
+// accepts no caller, or only JWTs or signatures, which nobody can type.
 func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*console.SignIn, error) {
 	a := p.Settings.Access
 	out := &console.SignIn{
@@ -34,11 +34,11 @@ func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*conso
 	// The key hashes the cookies of sessions. A cookie has 256 random bits, so its hash is safe
 	// with any key. The key has another purpose: if it changes, all sessions end.
 	//
-	// A session made from an agent token ends with that token, because each request looks it up. So
-	// with agent tokens the key is no secret, and stays when the key of the tokens is replaced.
-	// Without agent tokens the secret that opens /admin is the key. If that is the bootstrap token,
-	// its digest in the setting is the key, so a new bootstrap token ends the sessions. If people
-	// sign in only at the issuer, the key is the issuer and the client ID.
+	// A session made from an agent token ends with that token, because each request looks up the
+	// token. So with agent tokens the key is not secret, and does not change when the tokens' key
+	// is replaced. Without agent tokens the key is the secret that opens /admin. If this secret is
+	// the bootstrap token, the key is its digest in the setting, so a new bootstrap token ends the
+	// sessions. If people sign in only at the issuer, the key is the issuer and the client ID.
 	var key token.Key
 	var err error
 	switch {
@@ -97,7 +97,8 @@ func rights(roles identity.Roles) func(signin.Session) identity.Rights {
 // sent it, so failures in browsers and failures of programs count together against the address.
 func check(p *boot.Program, admins identity.Authenticator, r *http.Request, text secret.Text) (signin.Person, error) {
 	agentToken, ok := token.Read(text.Reveal())
-	if !ok && !p.Settings.Access.Open() { // a valid JWT is not enough: it cannot be looked up again
+	// a valid JWT is not enough: the gateway cannot look it up again later
+	if !ok && !p.Settings.Access.Open() {
 		return signin.Person{}, &identity.Error{Kind: identity.Invalid, Err: errors.New("not the text of an agent token")}
 	}
 	asked := r.Clone(r.Context())

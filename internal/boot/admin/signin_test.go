@@ -123,7 +123,7 @@ func TestTokenIsTradedForASession(t *testing.T) {
 			}
 			here, there := h.start(), h.start()
 			if a := here.Send("/admin/servers", "", "Authorization: Bearer "+jwt); (a.Status == http.StatusOK) != (auth != "token") {
-				t.Errorf("the JWT by the API: %d %s", a.Status, a.Body)
+				t.Errorf("the API with the JWT: %d %s", a.Status, a.Body)
 			}
 			kim, ci := here.mint(adminToken), here.mint(agentToken)
 			if a := here.signIn(kim.Token + "\n"); a.Status != http.StatusSeeOther || here.cookie == "" {
@@ -133,7 +133,7 @@ func TestTokenIsTradedForASession(t *testing.T) {
 				t.Errorf("another process greets %q", got)
 			}
 			if a := there.signIn(ci.Token); a.Status != http.StatusForbidden || there.cookie != "" || !strings.Contains(a.Body, "it is not an admin token") {
-				t.Errorf("an agent's token: %d %s", a.Status, a.Body)
+				t.Errorf("sign-in with an agent's token: %d %s", a.Status, a.Body)
 			}
 			for _, text := range []string{"", "x", token.New().Reveal(), token.NewAdmin().Reveal(), jwt, kim.ID, here.cookie, "Bearer " + kim.Token} {
 				if a := there.signIn(text); a.Status != http.StatusUnauthorized || there.cookie != "" {
@@ -171,24 +171,24 @@ func TestSessionOfATokenEndsEverywhere(t *testing.T) {
 		t.Errorf("logout: %d %s", a.Status, a.Body)
 	}
 	if a, b := here.actor(one), here.actor(two); a != "" || b != "token:kim" {
-		t.Errorf("after a logout elsewhere: %q, %q", a, b)
+		t.Errorf("after a logout at another process, the two sessions belong to %q and %q", a, b)
 	}
 	if got := h.start().actor(two); got != "token:kim" {
-		t.Errorf("after a restart: %q", got)
+		t.Errorf("after a restart, the session belongs to %q", got)
 	}
 	there.Ask(http.StatusOK, "/admin/tokens/"+kim.ID+"/revoke", "{}", nil, "Authorization: Bearer "+h.boot.Reveal())
 	if got := here.actor(two); got != "" {
-		t.Errorf("after the token was revoked elsewhere: %q", got)
+		t.Errorf("after another process revoked the token, the session belongs to %q", got)
 	}
 	if a := here.signIn(kim.Token); a.Status != http.StatusUnauthorized {
 		t.Errorf("the revoked token signs in: %d", a.Status)
 	}
 	if a := here.signIn(h.boot.Reveal()); a.Status != http.StatusSeeOther || there.actor(here.cookie) != "bootstrap" {
-		t.Errorf("the bootstrap token: %d, as %q", a.Status, there.actor(here.cookie))
+		t.Errorf("sign-in with the bootstrap token: %d, as %q", a.Status, there.actor(here.cookie))
 	}
 	h.env["PORTCULLIS_BOOTSTRAP_SHA256"] = token.Digest(token.New())
 	if got := h.start().actor(here.cookie); got != "" {
-		t.Errorf("with another bootstrap token: %q", got)
+		t.Errorf("after the bootstrap token changed, the session belongs to %q", got)
 	}
 }
 
@@ -212,7 +212,8 @@ func TestSessionIsNoAgent(t *testing.T) {
 	}
 }
 
-// Failed attempts in the form and in the API count together, for their address only.
+// Failed attempts in the form and in the API count together. They count only against the sender's
+// address.
 func TestSignInIsThrottled(t *testing.T) {
 	h := newFleet(t, "token")
 	h.env["PORTCULLIS_TRUSTED_PROXIES"] = "1"
@@ -231,17 +232,17 @@ func TestSignInIsThrottled(t *testing.T) {
 		}
 	}
 	if a := p.signIn(late.Token, bad); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, "was not checked") {
-		t.Errorf("after twenty: %d %s", a.Status, a.Body)
+		t.Errorf("sign-in after twenty failures: %d %s", a.Status, a.Body)
 	}
 	if a := p.Send("/admin/servers", "", bad, "Authorization: Bearer "+late.Token); a.Status != http.StatusTooManyRequests {
-		t.Errorf("and by the API: %d", a.Status)
+		t.Errorf("API after twenty failures: %d", a.Status)
 	}
 	if got := p.actor(p.cookie); got != "token:kim" {
-		t.Errorf("who is signed in there is greeted %q", got)
+		t.Errorf("the session at that address belongs to %q", got)
 	}
-	for name, a := range map[string]agenttest.Answer{"that was good before": p.signIn(kim.Token, bad), "of another address": p.signIn(late.Token, good)} {
+	for name, a := range map[string]agenttest.Answer{"that was valid before": p.signIn(kim.Token, bad), "at another address": p.signIn(late.Token, good)} {
 		if a.Status != http.StatusSeeOther {
-			t.Errorf("a token %s: %d", name, a.Status)
+			t.Errorf("sign-in with a token %s: %d", name, a.Status)
 		}
 	}
 }
@@ -263,7 +264,7 @@ func TestSignInWithoutAgentTokens(t *testing.T) {
 		}
 		h.env["PORTCULLIS_BOOTSTRAP_SHA256"] = token.Digest(token.New())
 		if got := h.start().actor(p.cookie); got != "" {
-			t.Errorf("with another token in the setting: %q", got)
+			t.Errorf("after the bootstrap token changed, the session belongs to %q", got)
 		}
 	})
 	t.Run("on a laptop", func(t *testing.T) {
@@ -281,14 +282,14 @@ func TestSignInWithoutAgentTokens(t *testing.T) {
 		}
 		w := p.Send("/admin/login", url.Values{"code": {h.codes.New()}}.Encode(), admintest.Browser, admintest.Form)
 		if w.Status != http.StatusSeeOther || len(w.Cookies()) != 1 || p.actor("Cookie: __Host-portcullis="+w.Cookies()[0].Value) != "kim" {
-			t.Errorf("the link: %d %v", w.Status, w.Cookies())
+			t.Errorf("sign-in with the link: %d %v", w.Status, w.Cookies())
 		}
 		h.owner = &boot.Owner{Name: "kim", Key: token.NewAdmin()}
 		if got := h.start().actor("Cookie: __Host-portcullis=" + w.Cookies()[0].Value); got != "" {
-			t.Errorf("with another admin key: %q", got)
+			t.Errorf("after the admin key changed, the session belongs to %q", got)
 		}
 	})
-	t.Run("nobody, where there is nothing to type", func(t *testing.T) {
+	t.Run("nobody, if there is no secret to type", func(t *testing.T) {
 		issuer := identitytest.Start(t)
 		for name, change := range map[string]func(*fleet){
 			"none, and no token": func(*fleet) {},
@@ -337,11 +338,12 @@ func TestSessionOfAnExpiredToken(t *testing.T) {
 	_, err = token.NewStore(h.data).PutToken(t.Context(), kept)
 	require.OK(t, err)
 	if got := p.actor(p.cookie); got != "" {
-		t.Errorf("it is open: %q", got)
+		t.Errorf("the session of an expired token belongs to %q, want no session", got)
 	}
 }
 
-// A stolen token cannot lift its own stop, in a browser or in a program, and decides nothing.
+// If an agent token is stopped, its holder cannot undo the stop and cannot decide anything, neither
+// in a browser nor with a program.
 func TestStopHoldsAtAdmin(t *testing.T) {
 	h := newFleet(t, "token")
 	p := h.start()
@@ -353,7 +355,7 @@ func TestStopHoldsAtAdmin(t *testing.T) {
 	p.Ask(http.StatusOK, "/admin/stop", `{"agent":"token:kim","reason":"key leaked"}`, nil, boot)
 	for path, body := range map[string]string{"/admin/stop/undo": `{"every":true}`, "/admin/tokens": adminToken, "/admin/tools": ""} {
 		if a := p.Send(path, body, bearer); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "is stopped by bootstrap: key leaked") || !strings.Contains(a.Body, "nothing was done") {
-			t.Errorf("%s by the token: %d %s", path, a.Status, a.Body)
+			t.Errorf("%s with the token: %d %s", path, a.Status, a.Body)
 		}
 		if a := p.Send(path, body, cookie, admintest.Browser, admintest.Form); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "is stopped by bootstrap: key leaked") {
 			t.Errorf("%s in the browser: %d %s", path, a.Status, a.Body)

@@ -73,7 +73,7 @@ const answerTime = 3 * time.Second
 
 // functionConfig reads region, credentials and addresses from the environment, where Lambda puts
 // them, and fills in the defaults of the SDK. The SDK's own reader also supports files, SSO and
-// roles. It therefore links five more services, which add 0.08 MB to each function's zip.
+// roles. It therefore links five more services, which would add 0.08 MB to each function's zip.
 func functionConfig(log *slog.Logger) aws.Config {
 	c := aws.Config{
 		Region: os.Getenv("AWS_REGION"), Logger: sdkLog{log}, ConfigSources: []any{endpointEnv{}},
@@ -94,7 +94,7 @@ func functionConfig(log *slog.Logger) aws.Config {
 	return c
 }
 
-// endpointEnv says which kind of endpoint the SDK uses.
+// endpointEnv tells the SDK which kind of endpoint to use.
 type endpointEnv struct{}
 
 // GetUseFIPSEndpoint reports whether the SDK uses endpoints that comply with FIPS 140.

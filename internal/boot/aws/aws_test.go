@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
 )
 
-// If a store does not answer one call, the client sends it again, even though the caller has no
-// deadline: one lost answer does not block a sync or a decision.
+// If a store does not answer a call, the client sends the call again, even if the caller has no
+// deadline. So one lost answer does not block a sync or a decision.
 func TestStoresThatDoNotAnswer(t *testing.T) {
 	var calls atomic.Int64
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,15 +40,15 @@ func TestStoresThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// A start ends its own collector setting, even if it fails.
+// A start restores the setting of the garbage collector, even if the start fails.
 func TestStartRestoresCollector(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	env := map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_STREAMING": "url"}
 	if _, err := start(t.Context(), "mcp", s3.OpenReader, func(key string) string { return env[key] }, io.Discard); err == nil {
-		t.Error("it starts without a bucket")
+		t.Error("the function starts without a bucket")
 	}
 	if after := debug.SetGCPercent(100); after != 100 {
-		t.Errorf("garbage is collected at %d percent, want %d", after, 100)
+		t.Errorf("GC percent after the start = %d, want %d", after, 100)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestReaderWritesNothing(t *testing.T) {
 	_, list := r.List(t.Context(), "folder")
 	for _, err := range []error{put, list, r.Delete(t.Context(), "key")} {
 		if !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("a write or a list answers %v", err)
+			t.Errorf("a write or a list returns %v, want ErrUnsupported", err)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestMemoryLimit(t *testing.T) {
 		"elsewhere":           {nil, 0},
 		"a function":          {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"}, 858993456},
 		"no number":           {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "much"}, 0},
-		"the operator's word": {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024", "GOMEMLIMIT": "500MiB"}, 0},
+		"set by the operator": {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024", "GOMEMLIMIT": "500MiB"}, 0},
 	} {
 		if got := memoryLimit(func(key string) string { return c.env[key] }); got != c.want {
 			t.Errorf("%s: %d bytes, want %d", name, got, c.want)

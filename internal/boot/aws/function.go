@@ -44,7 +44,7 @@ func Main(name string, open OpenBucket, build func(*Function) (Handler, error)) 
 	lambda.Start(h)
 }
 
-// start reads the settings, builds the Program, reads what the first request needs and counts the
+// start reads the settings, builds the Program, reads the data of the first request and counts the
 // start. It fails if the settings are wrong, but not if stores do not answer.
 func start(ctx context.Context, name string, open OpenBucket, getenv func(string) string, stdout io.Writer) (*Function, error) {
 	began := time.Now()
@@ -56,7 +56,8 @@ func start(ctx context.Context, name string, open OpenBucket, getenv func(string
 		debug.SetMemoryLimit(limit)
 	}
 	defer boot.TuneGC()()
-	if name == "admin" { // /admin is not traffic, and its role cannot read a receiver's headers
+	// spans are for agents' traffic, and the role of /admin cannot read the receiver's headers
+	if name == "admin" {
 		s.Traces = boot.Traces{}
 	}
 	log := newLog(stdout, s.LogLevel)

@@ -27,7 +27,8 @@ type SyncFunction struct {
 }
 
 // Start starts the function and does not wait, because the function may run longer than an API
-// request. During a run, Lambda refuses a second synchronous call, but queues an asynchronous call.
+// request. While the function runs, Lambda refuses a second synchronous call, but queues an
+// asynchronous call.
 func (f SyncFunction) Start(ctx context.Context, source, id string) error {
 	payload, err := json.Marshal(struct {
 		Source string `json:"source"`
