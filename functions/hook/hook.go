@@ -56,8 +56,8 @@ func (h hook) answer(ctx context.Context, e event) error {
 }
 
 // check returns why the new version must not be used: it does not start, or it answers like a
-// broken gateway while the version in use does not. If both are broken, as without a config, the
-// new version makes nothing worse and may contain the fix.
+// broken gateway although the version in use works. If both versions are broken, for example
+// without a config, check accepts the new version, which may contain the fix.
 func (h hook) check(ctx context.Context) error {
 	status, err := h.ask(ctx, h.version)
 	if err != nil {
@@ -67,9 +67,9 @@ func (h hook) check(ctx context.Context) error {
 		return nil
 	}
 	if old, err := h.ask(ctx, h.version[:strings.LastIndex(h.version, ":")]+alias); err != nil || old >= 500 {
-		return nil //nolint:nilerr // the version in use does not answer better; see above
+		return nil //nolint:nilerr // the version in use is broken too; see the comment above
 	}
-	return fmt.Errorf("it answers GET /healthz with %d, the version in use does not", status)
+	return fmt.Errorf("it answers GET /healthz with %d, and the version in use works", status)
 }
 
 // ask returns the status of a function's answer to GET /healthz.
@@ -79,10 +79,11 @@ func (h hook) ask(ctx context.Context, arn string) (int, error) {
 		return 0, fmt.Errorf("invoke: %w", err)
 	}
 	if out.FunctionError != nil {
-		return 0, fmt.Errorf("it does not start or ended: %s: %s", *out.FunctionError, out.Payload)
+		return 0, fmt.Errorf("it did not start, or ended with an error: %s: %s",
+			*out.FunctionError, out.Payload)
 	}
 	var answer struct{ StatusCode int }
-	// This is the prelude of an answer that streams; the body follows.
+	// This is the prelude of a streamed answer; the body follows.
 	if err := json.NewDecoder(bytes.NewReader(out.Payload)).Decode(&answer); err != nil || answer.StatusCode == 0 {
 		return 0, fmt.Errorf("its answer is not HTTP: %.200s", out.Payload)
 	}

@@ -34,7 +34,8 @@ func TestScheduleLeavesServersAlone(t *testing.T) {
 		_, err := handler{program: p}.Invoke(t.Context(), []byte(c.event))
 		require.OK(t, err)
 		if n := len(server.Requests()); (n > before) != c.asks {
-			t.Errorf("%s: %d requests after %d, want that it asks %t", c.event, n, before, c.asks)
+			t.Errorf("%s: the server had %d requests, %d of them earlier; want a new request: %t",
+				c.event, n, before, c.asks)
 		}
 		before = len(server.Requests())
 	}

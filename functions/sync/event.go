@@ -10,7 +10,7 @@ import (
 	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
 )
 
-// An event holds the cause of a run.
+// An event is the cause of a run.
 type event struct {
 	trigger string // schedule, config, admin, outbox or invoke
 	key     string // of the changed object, or ""
@@ -23,7 +23,7 @@ const outbox = "outbox"
 // own writes must not start another sync.
 const configPrefix = "config/"
 
-// asksSync reports whether the event asks for a sync.
+// asksSync reports whether the event requests a sync.
 func (e event) asksSync() bool {
 	return e.trigger != "config" || strings.HasPrefix(e.key, configPrefix)
 }
@@ -39,7 +39,7 @@ func parseEvent(payload []byte) (event, error) {
 	}
 	var e struct {
 		Source string `json:"source"`
-		Event  string `json:"Event"` // of the message with which S3 tests a new notification
+		Event  string `json:"Event"` // set in the message with which S3 tests a new notification
 		Detail struct {
 			Object struct {
 				Key string `json:"key"`
@@ -55,7 +55,7 @@ func parseEvent(payload []byte) (event, error) {
 		} `json:"Records"`
 	}
 	if json.Unmarshal(payload, &e) != nil {
-		return event{trigger: "invoke"}, nil //nolint:nilerr // any other JSON is a direct invocation, which asks for a sync
+		return event{trigger: "invoke"}, nil //nolint:nilerr // other JSON requests a sync
 	}
 	switch {
 	case e.Source == "aws.events" || e.Source == "aws.scheduler":

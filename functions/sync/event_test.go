@@ -14,9 +14,9 @@ func TestParseEvent(t *testing.T) {
 	}{
 		{"nothing", ``, event{"invoke", ""}, true},
 		{"null", `null`, event{"invoke", ""}, true},
-		{"somebody's own", `{"why":"now"}`, event{"invoke", ""}, true},
-		{"somebody's own list", `[1]`, event{"invoke", ""}, true},
-		{"a key of another type", `{"source":7}`, event{"invoke", ""}, true},
+		{"an object that a person wrote", `{"why":"now"}`, event{"invoke", ""}, true},
+		{"a list that a person wrote", `[1]`, event{"invoke", ""}, true},
+		{"a source that is a number", `{"source":7}`, event{"invoke", ""}, true},
 		{"schedule", `{"source":"aws.events"}`, event{"schedule", ""}, true},
 		{"EventBridge Scheduler", `{"source":"aws.scheduler"}`, event{"schedule", ""}, true},
 		{"admin", `{"source":"portcullis.admin"}`, event{"admin", ""}, true},
@@ -25,8 +25,8 @@ func TestParseEvent(t *testing.T) {
 		{"a deletion by EventBridge", `{"source":"aws.s3","detail-type":"Object Deleted","detail":{"object":{"key":"config/policy.cedar"},"deletion-type":"Delete Marker Created"}}`, event{"config", "config/policy.cedar"}, true},
 		{"catalog by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"catalog/current.json"}}}`, event{"config", "catalog/current.json"}, false},
 		{"config by notification", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"config%2Fmcp_config.json"}}}]}`, event{"config", "config/mcp_config.json"}, true},
-		{"one of two", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"catalog/a"}}},{"eventSource":"aws:s3","s3":{"object":{"key":"config/a"}}}]}`, event{"config", "config/a"}, true},
-		{"trial of a notification", `{"Service":"Amazon S3","Event":"s3:TestEvent"}`, event{"config", ""}, false},
+		{"one of two objects", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"catalog/a"}}},{"eventSource":"aws:s3","s3":{"object":{"key":"config/a"}}}]}`, event{"config", "config/a"}, true},
+		{"S3's test of a notification", `{"Service":"Amazon S3","Event":"s3:TestEvent"}`, event{"config", ""}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := parseEvent([]byte(c.payload))
@@ -41,12 +41,12 @@ func TestParseEvent(t *testing.T) {
 	}
 	for _, bad := range []string{`{`, `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"%zz"}}}]}`} {
 		if got, err := parseEvent([]byte(bad)); err == nil {
-			t.Errorf("%s is read as %+v", bad, got)
+			t.Errorf("parseEvent(%s) = %+v, want an error", bad, got)
 		}
 	}
 }
 
-// Any bytes are an event or an error; only JSON is an event.
+// parseEvent returns an event or an error for any bytes; only JSON is an event.
 func FuzzParseEvent(f *testing.F) {
 	files, err := filepath.Glob("../../events/*.json")
 	if err != nil || len(files) < 4 {
@@ -65,7 +65,7 @@ func FuzzParseEvent(f *testing.F) {
 			t.Errorf("%q has no trigger", payload)
 		}
 		if err == nil && e.trigger != "config" && !e.asksSync() {
-			t.Errorf("%q: only an event of an object can ask for nothing", payload)
+			t.Errorf("%q does not request a sync, but is not an object event", payload)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func lineLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr}))
 }
 
-// A message is done, or fails with a text without the cause; the log has the cause.
+// A message succeeds or fails. The error text does not contain the cause; the log does.
 func TestWork(t *testing.T) {
 	for name, c := range map[string]struct {
 		event  []byte
@@ -57,21 +57,22 @@ func TestWork(t *testing.T) {
 			"", "servers loaded", 1},
 		"two messages": {sqsEvent(t, job(t, "fs"), job(t, "git")),
 			catalog.LoadReport{Put: 1}, nil, "", "servers loaded", 2},
-		"came before": {sqsEvent(t, job(t, "fs")),
+		"asked by an earlier message": {sqsEvent(t, job(t, "fs")),
 			catalog.LoadReport{Skipped: []string{"fs"}}, nil, "", `"skipped":1`, 1},
 		"a store fails": {sqsEvent(t, job(t, "fs")), catalog.LoadReport{},
 			errors.New("arn:aws:s3:::bucket"), "delivers the message again", "arn:aws", 1},
-		"no time": {sqsEvent(t, job(t, "fs")), catalog.LoadReport{Unasked: 1},
+		"no time left": {sqsEvent(t, job(t, "fs")), catalog.LoadReport{Unasked: 1},
 			catalog.ErrUnasked, "delivers the message again", "no time", 1},
 		"poisoned": {sqsEvent(t, "arn:x"), catalog.LoadReport{}, nil, "cannot be read",
 			"invalid", 0},
-		"of a later program": {sqsEvent(t, `{"format":2}`), catalog.LoadReport{}, nil,
+		"from a later version": {sqsEvent(t, `{"format":2}`), catalog.LoadReport{}, nil,
 			"cannot be read", "form 2", 0},
 		"without servers": {sqsEvent(t, job(t)), catalog.LoadReport{}, catalog.ErrJob,
 			"cannot be read", "cannot be read", 1},
-		"by hand": {[]byte(`{}`), catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
-		"nothing": {nil, catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
-		"of S3": {[]byte(`{"Records":[{"eventSource":"aws:s3"}]}`), catalog.LoadReport{}, nil,
+		"direct invocation": {[]byte(`{}`), catalog.LoadReport{}, nil,
+			"invoke the sync function", "", 0},
+		"empty event": {nil, catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
+		"S3 event": {[]byte(`{"Records":[{"eventSource":"aws:s3"}]}`), catalog.LoadReport{}, nil,
 			"messages of its queue", "", 0},
 		"no JSON": {[]byte(`{`), catalog.LoadReport{}, nil, "not JSON", "", 0},
 	} {
@@ -89,7 +90,7 @@ func TestWork(t *testing.T) {
 			}
 			lambdatest.Lines(t, log.String())
 			if loads != c.loads || !strings.Contains(log.String(), c.log) {
-				t.Errorf("%d loads, log %s", loads, log.String())
+				t.Errorf("%d loads, want %d; log %s", loads, c.loads, log.String())
 			}
 		})
 	}
@@ -107,15 +108,16 @@ func TestAssemble(t *testing.T) {
 		result string
 		want   string
 	}{
-		"done":     {t.Context(), sqsEvent(t, job(t)), nil, `"result":"ok"`, ""},
-		"by hand":  {t.Context(), nil, nil, `"trigger":"invoke"`, ""},
-		"poisoned": {t.Context(), sqsEvent(t, "x"), nil, `"result":"ok"`, ""},
+		"done":              {t.Context(), sqsEvent(t, job(t)), nil, `"result":"ok"`, ""},
+		"direct invocation": {t.Context(), nil, nil, `"trigger":"invoke"`, ""},
+		"poisoned":          {t.Context(), sqsEvent(t, "x"), nil, `"result":"ok"`, ""},
 		"fails": {t.Context(), sqsEvent(t, job(t)), catalog.ErrRequired,
 			`"result":"failed"`, ""},
-		"fails by hand": {t.Context(), []byte(`{}`), catalog.ErrRequired, "", "required server"},
-		"fails at its end": {ended, sqsEvent(t, job(t)), context.DeadlineExceeded, "",
+		"direct invocation fails": {t.Context(), []byte(`{}`), catalog.ErrRequired, "",
+			"required server"},
+		"out of time": {ended, sqsEvent(t, job(t)), context.DeadlineExceeded, "",
 			"ran out of time"},
-		"of S3": {t.Context(), []byte(`{"Records":[{"eventSource":"aws:s3"}]}`), nil, "",
+		"event from S3": {t.Context(), []byte(`{"Records":[{"eventSource":"aws:s3"}]}`), nil, "",
 			"messages of its queue"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +132,7 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
-// Any bytes are messages, an event of another kind or an error.
+// parseRecords accepts any bytes: it returns messages, no messages, or an error.
 func FuzzParseRecords(f *testing.F) {
 	f.Add([]byte(`{"Records":[{"messageId":"m","body":"{}","eventSource":"aws:sqs"}]}`))
 	f.Add([]byte(`{"Records":7}`))

@@ -16,11 +16,12 @@ import (
 // A result is the answer of the sync function. It contains numbers and codes, but no text of a
 // server.
 type result struct {
-	Result     string   `json:"result"` // ok, skipped, sent, planned or failed
-	Trigger    string   `json:"trigger"`
-	Config     string   `json:"config,omitempty"` // version of the config that was used
-	Stale      bool     `json:"config_stale,omitempty"`
-	Faults     []string `json:"config_faults,omitempty"` // why the stored config is not in use
+	Result  string `json:"result"` // ok, skipped, sent, planned or failed
+	Trigger string `json:"trigger"`
+	Config  string `json:"config,omitempty"` // version of the config that was used
+	Stale   bool   `json:"config_stale,omitempty"`
+	// why the gateway does not use the stored config
+	Faults     []string `json:"config_faults,omitempty"`
 	OldPolicy  bool     `json:"policy_stale,omitempty"`
 	Tools      int      `json:"tools"`
 	New        int      `json:"new"`
@@ -39,12 +40,12 @@ type result struct {
 // A server is one server's part of a [result].
 type server struct {
 	Name   string `json:"name"`
-	Status string `json:"status"` // an outcome's, or disabled
+	Status string `json:"status"` // the status of an outcome, or disabled
 	Reason string `json:"reason,omitempty"`
 	Tools  int    `json:"tools"`
 }
 
-// A handler runs a sync for each event that asks for one.
+// A handler runs a sync for each event that requests a sync.
 type handler struct {
 	program   *boot.Program
 	isPlanner bool // workers ask the servers; otherwise this function does
@@ -64,7 +65,7 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return json.Marshal(result{Result: "skipped", Trigger: e.trigger})
 	}
 	if e.trigger == outbox {
-		h.program.States.Load(ctx) // it has the receivers of notices
+		h.program.States.Load(ctx) // loads the receivers of notices
 		sent := h.program.Send(ctx)
 		return json.Marshal(result{Result: "sent", Trigger: e.trigger, Told: sent.Told, Left: sent.Left})
 	}
@@ -74,7 +75,7 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
 	run := h.program.Sync
 	if e.trigger == "schedule" {
-		run = h.program.SyncDue // it skips servers that have not changed for long
+		run = h.program.SyncDue // it skips servers that have not changed for a long time
 	}
 	r, err := run(ctx)
 	if err != nil {

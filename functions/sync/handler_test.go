@@ -38,7 +38,7 @@ func TestHandlerFailure(t *testing.T) {
 				t.Errorf("Invoke = %s, %v", out, err)
 			}
 			if !strings.Contains(log.String(), c.fault.Error()) {
-				t.Errorf("the log does not hold the cause: %s", log.String())
+				t.Errorf("the log does not contain the cause: %s", log.String())
 			}
 		})
 	}
@@ -62,12 +62,13 @@ func TestHandlerSendsNotices(t *testing.T) {
 	out, err := handler{program: p}.Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`))
 	require.OK(t, err)
 	if len(got) != 1 || !strings.Contains(got[0], "https://gate.example.com/admin/requests/R-7KQ2M4XD") || !strings.Contains(string(out), `"result":"sent"`) || !strings.Contains(string(out), `"told":1`) {
-		t.Errorf("Invoke = %s; told %q", out, got)
+		t.Errorf("Invoke = %s; the receiver got %q", out, got)
 	}
 	if p.Syncer.Catalog() != nil {
 		t.Error("a sync ran")
 	}
 	if out, err = (handler{program: p}).Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`)); err != nil || len(got) != 1 {
-		t.Errorf("the second time: %s, %v, told %d times", out, err, len(got))
+		t.Errorf("the same event again: %s, %v; the receiver got %d messages, want 1",
+			out, err, len(got))
 	}
 }
