@@ -91,10 +91,10 @@ func TestAccessRefused(t *testing.T) {
 			w.Agent, _ = g.mint(filesToken)
 			var id string
 			w.Revoked, id = g.mint(filesToken)
-			// Failures of strangers do not slow down a known caller at the same address.
+			// Failed tokens of other callers do not slow down a known caller at the same address.
 			for _, credential := range []string{w.Agent, w.Revoked} {
 				if a := g.send(t, probetest.Request{Header: http.Header{"Authorization": {"Bearer " + credential}}, Body: probetest.RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
-					t.Fatalf("a good token is answered %d %s", a.Status, a.Body)
+					t.Fatalf("a valid token gets %d %s", a.Status, a.Body)
 				}
 			}
 			g.Ask(http.StatusOK, "/admin/tokens/"+id+"/revoke", `{}`, nil, "Authorization: Bearer "+g.root.Reveal())

@@ -106,7 +106,7 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 	case errors.Is(err, bolt.ErrDamaged) && name == "restore":
 		var kept string
 		if kept, err = setAside(path); err == nil {
-			fmt.Fprintf(out, "%s is damaged: it is kept as %s\nagent tokens that it held are gone; make new ones\n", path, kept)
+			fmt.Fprintf(out, "%s is damaged: it is kept as %s\nits agent tokens are lost; make new ones\n", path, kept)
 			s, err = folder.OpenApprovals(root, nil)
 		}
 	}
@@ -115,8 +115,8 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 	}
 	done, err := how(ctx, s, snap)
 	if err = errors.Join(err, s.Close()); err != nil {
-		return fmt.Errorf("approvals %s: after %s were settled: %w; run the command again: it "+
-			"continues from there",
+		return fmt.Errorf("approvals %s: after %s were reconciled: %w; run the command "+
+			"again: it continues from there",
 			name, text.Count(len(done.Settled), "record"), err)
 	}
 	printReconciliation(out, decide.ReconciliationOf(done))
@@ -145,14 +145,14 @@ func printReconciliation(w io.Writer, s decide.Reconciliation) {
 	if more := s.Count - len(s.Tools); more > 0 {
 		fmt.Fprintf(w, "and %d more\n", more)
 	}
-	fmt.Fprintf(w, "%s settled; every other record was there\n", text.Count(s.Count, "record"))
+	fmt.Fprintf(w, "%s reconciled; no other record was lost\n", text.Count(s.Count, "record"))
 	for _, list := range []struct {
 		title   string
 		actions []auditevent.Action
 	}{
-		{"closed again, because the audit says so and the catalog is older:", s.Closed},
-		{"not opened again; decide again if it is still right:", s.Decide},
-		{"not closed again, because these items are not known; look at them when their server " +
+		{"locked again by decisions in the audit that are newer than the catalog:", s.Closed},
+		{"not unlocked; if the decision is still right, decide again:", s.Decide},
+		{"not locked again, because these items are not known; check them when their server " +
 			"lists them:", s.Unknown},
 	} {
 		if len(list.actions) > 0 {
@@ -164,7 +164,7 @@ func printReconciliation(w io.Writer, s decide.Reconciliation) {
 		}
 	}
 	if s.Faults > 0 {
-		fmt.Fprintf(w, "the audit is damaged or changed in %s; nothing there opens anything:\n", text.Count(s.Faults, "place"))
+		fmt.Fprintf(w, "the audit is damaged or changed in %s; nothing in these places unlocks a tool:\n", text.Count(s.Faults, "place"))
 	}
 	for _, fault := range s.Skipped {
 		fmt.Fprintf(w, "  %s\n", inLine(fault))

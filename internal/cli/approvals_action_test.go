@@ -23,7 +23,7 @@ import (
 
 const actionDir = "../../.github/actions/approvals-check"
 
-// A runner runs the steps of the action like GitHub.
+// A runner runs the steps of the action as GitHub does.
 type runner struct {
 	t   *testing.T
 	dir string
@@ -95,12 +95,12 @@ func TestActionInputs(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^  (\w+):$`).FindAllStringSubmatch(head, -1) {
 		inputs[m[1]] = true
 		if !strings.Contains(string(page), "| `"+m[1]+"` |") {
-			t.Errorf("docs/approvals-as-code.md does not say what the input %s is", m[1])
+			t.Errorf("docs/approvals-as-code.md does not describe the input %s", m[1])
 		}
 	}
 	for _, m := range regexp.MustCompile(`inputs\.(\w+)`).FindAllStringSubmatch(rest, -1) {
 		if !inputs[m[1]] {
-			t.Errorf("a step uses the input %s, which there is not", m[1])
+			t.Errorf("a step uses the input %s, which the action does not have", m[1])
 		}
 	}
 	if len(inputs) != 4 {
@@ -126,7 +126,7 @@ func TestActionChecksARealGateway(t *testing.T) {
 		t.Fatalf("with drift: %d, %s%s", code, out, r.file("output"))
 	}
 	if _, code := r.run(do["Result"], "CODE=3"); code != 3 {
-		t.Errorf("the result is %d", code)
+		t.Errorf("the step Result exits with %d, want 3", code)
 	}
 	testComment(r, do["Comment"])
 	if out, code := r.run(do["Check"], client.TokenVariable+"=pct_nobody"); code != 0 || !strings.Contains(r.file("output"), "code=1\n") || strings.Contains(out, "pct_nobody") {
@@ -146,7 +146,7 @@ func testComment(r *runner, step string) {
 	log := r.file("gh.log")
 	for _, want := range []string{"POST\nrepos/acme/gate/issues/12/comments\n--field\nbody=@", "PATCH\nrepos/acme/gate/issues/comments/77\n--field\nbody=@"} {
 		if !strings.Contains(log, want) {
-			r.t.Errorf("gh is not asked for %q:\n%s", want, log)
+			r.t.Errorf("gh was not called with %q:\n%s", want, log)
 		}
 	}
 	if body := r.file("portcullis-comment.md"); !strings.HasPrefix(body, "<!-- portcullis approvals check -->\n## Approvals: ") || len(body) > 65_536 || len(body) > lockfile.MaxMarkdown+100 {

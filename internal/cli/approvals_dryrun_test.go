@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 )
 
-// The exit status must say whether anything was done even if nobody can read the output.
+// If the output cannot be written, the error must still say whether anything was done.
 func TestApplySaysTruthOnFullDisk(t *testing.T) {
 	for dry, want := range map[bool]string{true: "nothing was changed", false: "the plan was carried out"} {
 		env := quiet()

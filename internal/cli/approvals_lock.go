@@ -63,8 +63,8 @@ type gatewayItems struct {
 	health decide.Health
 }
 
-// readItems reads the items of a gateway. It fails if the gateway has no usable config, catalog or
-// approvals.
+// readItems reads the items of a gateway. It fails if the gateway lacks a usable config, catalog or
+// approvals file.
 func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
 	health, err := client.Health.Do(ctx, g.Client, nil, nil)
 	if err != nil {
@@ -220,8 +220,8 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	return c.put(ctx, env, g, s, before, now, missing)
 }
 
-// before returns the current file. missing reports whether there is none, or whether the path is
-// not a regular file, such as /dev/stdout.
+// before returns the current file. missing is true if there is no file, or if the path is not a
+// regular file, such as /dev/stdout.
 func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
 	if info, err := os.Stat(c.File); err == nil && info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe) != 0 {
 		return lockfile.File{}, true, nil
@@ -268,7 +268,7 @@ func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway
 	return c.leftOut(ctx, env, g, s, before, now)
 }
 
-// bare returns an error without the path of its file, because that may be a temporary file.
+// bare returns an error without its path, because the path may name a temporary file.
 func bare(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

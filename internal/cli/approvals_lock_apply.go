@@ -50,7 +50,7 @@ type plan struct {
 	skipped []skipped
 }
 
-// planOf returns the approvals that a gateway lacks compared with the file.
+// planOf returns the approvals in the file that the gateway lacks.
 func planOf(f lockfile.File, s gatewayItems, note string) (p plan) {
 	at := map[tool.ID]lockfile.State{}
 	for _, i := range s.items {

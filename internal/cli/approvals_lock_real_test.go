@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// All of 527 real tools of 70 servers wait. A file proposes them, and the gateway approves them
-// from the file.
+// 527 real tools of 70 servers wait. A lock file proposes all of them, and apply approves them at
+// the gateway.
 func TestApprovalsLockOfRealTools(t *testing.T) {
 	w := newReal(t, `, "approval": "manual"`)
 	file, md := filepath.Join(w.dir, lockfile.Name), filepath.Join(w.dir, "drift.md")

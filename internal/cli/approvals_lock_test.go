@@ -151,7 +151,7 @@ func TestApprovalsLockWithoutRight(t *testing.T) {
 	s.check("approvals-lock-no-right")
 }
 
-// A file does not undo decisions that people made at the gateway.
+// A lock file does not override refusals that people made at the gateway.
 func TestApplyKeepsRefusals(t *testing.T) {
 	k := newKeeper(t, nil)
 	s := k.session()
@@ -198,7 +198,8 @@ func TestApplyKeepsRefusals(t *testing.T) {
 	var one decide.Tool
 	k.Ask(http.StatusOK, "/admin/tools/mail/send", nil, &one)
 	if one.Status != decide.Callable || one.Record.Note != "A joke of ours." {
-		t.Errorf("with a note of its own: %s, %q", one.Status, one.Record.Note)
+		t.Errorf("after the entry got its own note: status %s, note %q",
+			one.Status, one.Record.Note)
 	}
 	for name, want := range map[string]string{"files/copy": "disabled_by_user", "files/list": "disabled_by_user", "files/get_file": "pending_approval", "files/later": "pending_approval", "mail/purge": "disabled_by_config"} {
 		if k.Ask(http.StatusOK, "/admin/tools/"+name, nil, &one); one.Status != want {
@@ -231,11 +232,11 @@ func TestApplyTwiceAtOnce(t *testing.T) {
 	}
 	k.Ask(http.StatusOK, "/admin/audit?action=approve", nil, &audit)
 	if len(audit.Lines) != 3 {
-		t.Errorf("three tools waited, and the audit has %+v", audit.Lines)
+		t.Errorf("three tools waited, want three approvals in the audit, got %+v", audit.Lines)
 	}
 }
 
-// After an interrupt the message says what was done, and the command can be repeated.
+// After an interrupt, the message says what was done, and the user can repeat the command.
 func TestApplyInterrupted(t *testing.T) {
 	k := newKeeper(t, nil)
 	k.update()
@@ -256,7 +257,7 @@ func TestApplyInterrupted(t *testing.T) {
 	require.OK(t, run(t.Context(), []string{"approvals", "apply", k.file, "--dir", k.dir}, quiet()))
 }
 
-// A refusal of the last request does not hide earlier approvals.
+// If the gateway refuses the last request, the error still counts the earlier approvals.
 func TestApplyRefusedOnTheWay(t *testing.T) {
 	k := newKeeper(t, nil)
 	k.update()

@@ -13,8 +13,8 @@ func bearing(credential string) http.Header {
 	return http.Header{"Authorization": {"Bearer " + credential}}
 }
 
-// A client of /mcp/readonly gets tokens for that address. They must not allow deletion at another
-// address.
+// A client of /mcp/readonly gets tokens whose audience is that address. The tokens must not allow a
+// deletion at another address.
 func TestAudienceOfOneEndpoint(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	narrow := g.issuer.Token(g.audience+"/readonly", map[string]any{"scope": "portcullis:destructive portcullis:admin"})
@@ -24,10 +24,10 @@ func TestAudienceOfOneEndpoint(t *testing.T) {
 		name, credential, path string
 		want                   int
 	}{
-		{"narrow at its own path", narrow, "/mcp/readonly", http.StatusOK},
-		{"narrow at the whole", narrow, "/mcp", http.StatusUnauthorized},
-		{"narrow at a toolset", narrow, "/mcp/x/files", http.StatusUnauthorized},
-		{"narrow at the admin API", narrow, "/admin/sync", http.StatusUnauthorized},
+		{"token for /mcp/readonly at its own path", narrow, "/mcp/readonly", http.StatusOK},
+		{"token for /mcp/readonly at /mcp", narrow, "/mcp", http.StatusUnauthorized},
+		{"token for /mcp/readonly at a toolset", narrow, "/mcp/x/files", http.StatusUnauthorized},
+		{"token for /mcp/readonly at /admin", narrow, "/admin/sync", http.StatusUnauthorized},
 		{"wide at a toolset", wide, "/mcp/x/files", http.StatusOK},
 		{"wide at the admin API", wide, "/admin/sync", http.StatusOK},
 	} {
@@ -49,10 +49,10 @@ func TestThrottleSparesAJWT(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	for range 25 {
 		if a := g.send(t, probetest.Request{Header: bearing(token.New().Reveal()), Body: probetest.RPC("tools/list", `{}`)}); a.Status != http.StatusUnauthorized && a.Status != http.StatusTooManyRequests {
-			t.Fatalf("a made-up token is answered %d", a.Status)
+			t.Fatalf("a made-up token gets %d", a.Status)
 		}
 	}
 	if a := g.send(t, probetest.Request{Header: bearing(g.issuer.Token(g.audience, nil)), Body: probetest.RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
-		t.Errorf("the good JWT is answered %d %s", a.Status, a.Body)
+		t.Errorf("the valid JWT gets %d %s", a.Status, a.Body)
 	}
 }

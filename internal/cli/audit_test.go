@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A day is a gateway on which every audited action has happened once.
+// A day is a gateway at which every audited action has happened once.
 type day struct {
 	*program
 	config string
@@ -72,7 +72,7 @@ func (d *day) pass() {
 		d.T.Fatalf("the call fails: %s", got.Raw)
 	}
 	if got := d.Call("call_tool_read", map[string]any{"name": "web:fetch"}, agent); !strings.Contains(got.Text, "pending_approval") {
-		d.T.Fatalf("the tool that waits answers %s", got.Raw)
+		d.T.Fatalf("the call of a waiting tool answers %s", got.Raw)
 	}
 	d.decide("web/fetch", "approve", `=HYPERLINK("http://x","y")`)
 	d.decide("files/delete_file", "block", "too\ndangerous")
@@ -82,7 +82,7 @@ func (d *day) pass() {
 	d.Send("/admin/sync", `{}`)
 	d.Ask(http.StatusOK, "/admin/stop", map[string]any{"server": "files", "reason": "it leaks"}, nil)
 	if got := d.Call("call_tool_read", map[string]any{"name": "files:get_file"}, agent); !got.IsError {
-		d.T.Fatalf("the stopped tool answers %s", got.Raw)
+		d.T.Fatalf("the call of a stopped tool answers %s", got.Raw)
 	}
 	d.Ask(http.StatusOK, "/admin/stop/undo", map[string]any{"server": "files"}, nil)
 	d.Ask(http.StatusOK, "/admin/tokens/"+made.ID+"/revoke", map[string]any{}, nil)
@@ -108,7 +108,7 @@ func inShort(l audit.Line) string {
 	return l.Actor + " " + l.Action + " " + l.Tool + l.Subject
 }
 
-// holds checks that all lines of a day exist, and no unwanted text.
+// holds checks that got has all wanted lines, and no text of the refused file.
 func holds(t *testing.T, where string, got []string, want ...string) {
 	t.Helper()
 	for _, line := range want {
@@ -117,7 +117,7 @@ func holds(t *testing.T, where string, got []string, want ...string) {
 		}
 	}
 	if strings.Contains(strings.Join(got, "\n"), "swordfish") {
-		t.Errorf("%s has what the refused file holds", where)
+		t.Errorf("%s contains text of the refused file", where)
 	}
 }
 
@@ -160,13 +160,13 @@ func TestAuditOfADay(t *testing.T) {
 
 	t.Run("command", func(t *testing.T) { testAuditCommand(t, d) })
 	t.Run("files", func(t *testing.T) {
-		// The first sight of an item does not change the rights of agents, and is only in the
-		// item's own audit.
+		// Only the item's own audit has its first listing, because a first listing does not change
+		// the rights of agents.
 		holds(t, "the daily file", verifiedChain(t, filepath.Join(d.dir, "audit")), everything...)
 	})
 }
 
-// testAuditCommand asks the running gateway, and then reads its folder.
+// testAuditCommand runs the command against the running gateway, and then on its folder.
 func testAuditCommand(t *testing.T, d *day) {
 	everything := slices.Concat(eventsOfADay, callsOfADay)
 	command := func(env map[string]string, args ...string) (out, said string, err error) {
@@ -190,13 +190,13 @@ func testAuditCommand(t *testing.T, d *day) {
 		args []string
 		want string
 	}{
-		"no key":       {nil, []string{"--url", d.URL}, "set PORTCULLIS_TOKEN"},
-		"nobody there": {key, []string{"--url", "http://127.0.0.1:1"}, "no gateway answers at"},
-		"no address":   {key, []string{"--url", "nonsense"}, "want a URL"},
-		"nothing":      {key, nil, "there is no gateway in \".\""},
-		"since":        {key, []string{"--dir", d.dir, "--since", "yesterday"}, "is not a time"},
-		"it runs":      {nil, []string{"--dir", d.dir}, "does not accept the credential"},
-		"no folder":    {nil, []string{"--dir", filepath.Join(d.dir, "none")}, "run portcullis init"},
+		"no key":        {nil, []string{"--url", d.URL}, "set PORTCULLIS_TOKEN"},
+		"no gateway":    {key, []string{"--url", "http://127.0.0.1:1"}, "no gateway answers at"},
+		"no address":    {key, []string{"--url", "nonsense"}, "want a URL"},
+		"nothing":       {key, nil, "there is no gateway in \".\""},
+		"since":         {key, []string{"--dir", d.dir, "--since", "yesterday"}, "is not a time"},
+		"no credential": {nil, []string{"--dir", d.dir}, "does not accept the credential"},
+		"no folder":     {nil, []string{"--dir", filepath.Join(d.dir, "none")}, "run portcullis init"},
 	} {
 		if out, _, err := command(test.env, test.args...); err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
 			t.Errorf("%s: %v, want %q; printed %q", name, err, test.want, out)
@@ -212,7 +212,7 @@ func testAuditCommand(t *testing.T, d *day) {
 	}
 	for line := range strings.Lines(mustPrint(t, command)(nil, "--dir", d.dir)) {
 		if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\n\x1b\u202e") || len(line) < 20 {
-			t.Errorf("a line for people: %q", line)
+			t.Errorf("an unsafe or short line for people: %q", line)
 		}
 	}
 }

@@ -104,8 +104,8 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	return thin(filepath.Dir(path), c.Keep, env)
 }
 
-// sayKey says that the copy lacks the key of the sign-ins, if the folder has one. Without the key
-// the copy shows no token to its reader.
+// sayKey warns that the copy lacks the key of the sign-ins, if the folder has one. The copy omits
+// the key so that a reader of the copy cannot read tokens.
 func (c backupCmd) sayKey(env *environment) {
 	key := filepath.Join(c.folder(), folder.VaultFile)
 	if _, err := os.Stat(key); c.URL != "" || err != nil {

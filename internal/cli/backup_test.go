@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// newShelf returns a folder with a gateway that has one approved tool and one that waits.
+// newShelf returns a folder with a gateway that has one approved tool and one waiting tool.
 func newShelf(t *testing.T) (dir string, s *terminal) {
 	t.Helper()
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: rawTools("read_page", "send_mail")})
@@ -33,7 +33,7 @@ func newShelf(t *testing.T) (dir string, s *terminal) {
 	return dir, s
 }
 
-// Copies of the same second get a number, and the oldest of them is removed first.
+// Copies that are made in the same second get a number. The oldest of them is removed first.
 func TestBackupsOfOneSecond(t *testing.T) {
 	dir, s := newShelf(t)
 	for range 3 {
@@ -113,7 +113,8 @@ func TestBackupSession(t *testing.T) {
 	}
 }
 
-// Everything that was locked after the copy stays locked, in every state of the file.
+// A tool that was locked after the copy stays locked after a restore. This applies in every state
+// of the old file.
 func TestRestoredCopyOpensNothing(t *testing.T) {
 	open := func(dir string) (names []string) {
 		p := start(t, dir)
@@ -141,21 +142,22 @@ func TestRestoredCopyOpensNothing(t *testing.T) {
 			s.must(0, "approvals", "backup", first, "--dir", dir)
 			decideAbout(t, dir, "web", "send_mail", "disable")
 			decideAbout(t, dir, "web", "read_page", "approve")
-			s.must(0, "sync", "--dir", dir) // like a gateway every minute
+			s.must(0, "sync", "--dir", dir) // a running gateway syncs every minute
 			require.OK(t, spoil(dir))
 			s.must(0, "approvals", "restore", first, "--dir", dir)
 			if got := open(dir); slices.Contains(got, "send_mail") {
-				t.Errorf("a tool disabled since is callable: %q\n%s", got, s.text.String())
+				t.Errorf("a tool that was disabled after the copy is callable: %q\n%s",
+					got, s.text.String())
 			}
 			s.must(0, "approvals", "accept", "--dir", dir)
 			if got := open(dir); !slices.Equal(got, []string{"send_mail"}) {
-				t.Errorf("after accept %q are open, want what the copy has\n%s", got, s.text.String())
+				t.Errorf("after accept %q are callable, want the tools that the copy approves\n%s", got, s.text.String())
 			}
 		})
 	}
 }
 
-// A backup that cannot be restored changes nothing.
+// If a backup cannot be restored, nothing is changed.
 func TestRestoreRefuses(t *testing.T) {
 	dir, s := newShelf(t)
 	first := filepath.Join(dir, "first.db")
@@ -172,12 +174,12 @@ func TestRestoreRefuses(t *testing.T) {
 		s.must(1, "approvals", "restore", bad, "--dir", dir)
 	}
 	if n := strings.Count(s.text.String(), "nothing was changed"); n != 4 {
-		t.Errorf("%d of 4 say that nothing was changed:\n%s", n, s.text.String())
+		t.Errorf("%d refusals say that nothing was changed, want 4:\n%s", n, s.text.String())
 	}
 	after, err := os.ReadFile(filepath.Join(dir, folder.ApprovalsFile))
 	require.OK(t, err)
 	if !slices.Equal(before, after) {
-		t.Error("the store was written")
+		t.Error("a refused restore wrote the store")
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.bak-*")); len(left) > 0 {
 		t.Errorf("%q is left", left)
@@ -227,7 +229,7 @@ func decideAbout(t *testing.T, dir, server, name, verb string) {
 	require.OK(t, err)
 }
 
-// A truncated answer, and a full disk, leave no file.
+// If the answer is truncated or the disk is full, no file remains.
 func TestTruncatedBackup(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "copy.db")
@@ -241,7 +243,7 @@ func TestTruncatedBackup(t *testing.T) {
 		},
 	} {
 		if err := store.WriteFile(path, 0o600, store.Create, write); err == nil {
-			t.Error("it is taken for whole")
+			t.Error("a truncated backup was accepted as complete")
 		}
 		if left := copies(t, dir); len(left) > 0 {
 			t.Errorf("%q is left", left)

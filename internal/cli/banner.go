@@ -38,7 +38,7 @@ type banner struct {
 	program *boot.Program
 	codes   *signin.Codes // of links that sign in at /admin; nil: no links
 	base    string        // address of the gateway
-	closed  string        // why /admin accepts nobody; "": it accepts somebody
+	closed  string        // why nobody can use /admin; "": somebody can
 	noAdmin bool          // nobody has a credential for /admin
 
 	client   *clientGateway
@@ -90,13 +90,13 @@ func waitsForServers(h state.Health) bool {
 	return len(reasons) == 1 && reasons[0].Code == "no_servers"
 }
 
-// row writes one line under the headline. Without a name it continues the row before.
+// row writes one line under the headline. If name is "", the line continues the row above it.
 func row(w io.Writer, name, format string, args ...any) {
 	fmt.Fprintf(w, "  %-13s "+format+"\n", append([]any{name}, args...)...)
 }
 
 // rows writes up to maxShown rows under name. If there are more, it also writes where to find the
-// others.
+// remaining rows.
 func rows(w io.Writer, name string, all []string, others string) {
 	for i, line := range all {
 		if i == maxShown {
@@ -116,7 +116,7 @@ func (b *banner) writeAddresses(w io.Writer, h state.Health) {
 		row(w, "approvals", "%s.", b.closed)
 		row(w, "", "Or start it on a loopback address, such as --addr 127.0.0.1:8080: people then sign in with a key.")
 	}
-	if b.codes != nil { // not into the log, which other people may read
+	if b.codes != nil { // only a terminal gets the link, because other people may read the log
 		row(w, "sign in", "%s/admin/login?code=%s", b.base, b.codes.New())
 		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in %s.", b.path(folder.KeyFile))
 	}
@@ -162,7 +162,7 @@ func (b *banner) writeTools(w io.Writer, s *state.State) {
 	rows(w, "", failing, b.base+"/admin/servers")
 	sel, err := view.Select(toolset.Request{})
 	if err != nil {
-		return // it is one of the problems
+		return // the banner lists it as a problem
 	}
 	restriction := ""
 	if !b.program.Settings.Access.Open() {

@@ -53,8 +53,8 @@ const brokenConfig = `{
 }
 `
 
-// The start prints the true state and the next step. /healthz and a search without results say the
-// same.
+// The start prints the true state and the next step. The answers of /healthz and of a search
+// without results agree with it.
 func TestBanner(t *testing.T) {
 	good := func(t *testing.T) *upstreamtest.Server {
 		return upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
@@ -119,7 +119,8 @@ func TestBanner(t *testing.T) {
 	}
 }
 
-// After a repair the banner says that the problem is gone, and repeats nothing.
+// After a repair the program prints the banner without the problem. It does not print the same
+// banner twice.
 func TestBannerShownAgain(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", `{}`)}})
 	dir := t.TempDir()

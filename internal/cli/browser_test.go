@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 )
 
-// A person follows the link of a remediation, signs in once, sees what changed, approves it with a
-// click, and the agent's call works. Then the person does the same with a disabled tool.
+// A person follows the link of a remediation, signs in once, sees what changed, and approves it
+// with a click. Then the agent's call works. The person does the same with a disabled tool.
 func TestBrowserApproves(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 	tab := browsertest.Open(t, p.URL)
@@ -29,7 +29,7 @@ func TestBrowserApproves(t *testing.T) {
 	tab.Click(`main button`)
 	tab.See(`#decide`)
 	if added := tab.Text(`ins`); !strings.Contains(added, "e-mail") {
-		t.Errorf("the page marks %q", added)
+		t.Errorf("the page marks %q as added, want the new text", added)
 	}
 	tab.Shot("changed")
 	tab.Click(`input[name=note]`)
@@ -42,7 +42,7 @@ func TestBrowserApproves(t *testing.T) {
 	}
 	tab.Shot("approved")
 	if done := p.Call("call_tool_write", assign); done.IsError {
-		t.Errorf("after the click the call answers %s", done.Raw)
+		t.Errorf("after the approval the call answers %s", done.Raw)
 	}
 
 	tab.Goto(p.URL + "/admin/tools")
@@ -59,12 +59,12 @@ func TestBrowserApproves(t *testing.T) {
 	tab.Goto(p.URL + "/admin/tools/notes/delete_note")
 	tab.See(`.chip.disabled_by_config`)
 	if tab.Has(`button[value=approve], button[value=enable]`) {
-		t.Error("what the operator denies has a button that would open it")
+		t.Error("the page of a tool that the operator denies has a button that would unlock it")
 	}
 }
 
-// The link that the program prints needs one click. Then a link of another site's page, such as a
-// chat with the agent, leads to the page without a second sign-in.
+// The link that the program prints needs one click to sign in. After that, a link on another site,
+// such as a chat with the agent, opens the console page without a second sign-in.
 func TestBrowserSignInLink(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo")
 	page := p.URL + "/admin/tools/tickets/assign_ticket"
@@ -73,7 +73,7 @@ func TestBrowserSignInLink(t *testing.T) {
 		fmt.Fprintf(w, `<a id="link" href="%[1]s">see it</a><form method="post" action="%[1]s"><input name="action" value="disable"><button>press</button></form>`, page)
 	}))
 	defer chat.Close()
-	// another site than the gateway's
+	// a site that is not the gateway's
 	elsewhere := strings.Replace(chat.URL, "127.0.0.1", "localhost", 1)
 	tab := browsertest.Open(t, p.URL, elsewhere)
 

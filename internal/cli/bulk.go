@@ -33,7 +33,7 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 		c.MaxTier = cmp.Or(c.MaxTier, tool.Read.String())
 	}
 	if d.action == approval.ActionApprove && c.Seen != "" {
-		c.MaxTier = "" // the person saw each item
+		c.MaxTier = "" // the person has seen each item, so no tier is left out
 	}
 	rows, err := d.selectItems(ctx, c)
 	if err != nil {
@@ -44,7 +44,8 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 		return err
 	}
 	s.show(d.env.stderr, d.action, d.sure)
-	refused := 0 // stays 0 for items that flags chose, because the person did not name them
+	// stays 0 if flags chose the items: leaving out an item that nobody named is not an error
+	refused := 0
 	if !c.All {
 		refused = len(s.out)
 	}
@@ -272,7 +273,7 @@ func countEach(counts map[string]int, names []string) string {
 }
 
 // confirmAll asks whether to decide about all printed items. If named is set, the person named each
-// item by its id. Then a decision that locks items needs no question.
+// item by its id, so a decision that locks items needs no question.
 func (d *decider) confirmAll(s *bulkConfirmation, named bool) error {
 	if d.sure || named && d.action != approval.ActionApprove && d.action != approval.ActionEnable {
 		return nil

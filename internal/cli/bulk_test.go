@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A crowd is a gateway with 250 tools that wait. It records the effect of each request to decide.
+// A crowd is a gateway with 250 waiting tools. It records each request to decide.
 type crowd struct {
 	*httptest.Server
 	sent  []int // number of items in each request
@@ -74,12 +74,12 @@ func TestBulkInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	c.after = func(n int, _ http.ResponseWriter) bool {
 		if n == 1 {
-			stop() // it does not abort the running request
+			stop() // the command still finishes the running request
 		}
 		return true
 	}
 	if _, code := s.runIn(ctx, approve...); code != 1 || fmt.Sprint(c.sent) != "[100 100]" {
-		t.Errorf("interrupted: exit code %d, and it sent %v", code, c.sent)
+		t.Errorf("interrupted: exit code %d, sent %v items; want 1 and [100 100]", code, c.sent)
 	}
 	c.sent, c.after = nil, func(n int, w http.ResponseWriter) bool {
 		if n == 1 {
@@ -102,7 +102,7 @@ func TestBulkInterrupted(t *testing.T) {
 	s.check("bulk-interrupted")
 }
 
-// A reader that stops early is not an error, and ends nothing.
+// A client that stops reading early causes no error, and the opened gateway continues.
 func TestOpenedFolderWhoseReaderLeaves(t *testing.T) {
 	dir := t.TempDir()
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: firstTools()})
@@ -136,6 +136,6 @@ func TestDecisionOnAFullDisk(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if err := run(t.Context(), []string{"tools", "--dir", d.dir}, env); err == nil {
-		t.Error("a list that cannot be printed ends well")
+		t.Error("tools succeeds although its list cannot be printed")
 	}
 }

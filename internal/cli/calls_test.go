@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The calls of two runs of the program are in one chain of lines. If lines are required and cannot
-// be written, all calls are refused, and the health says why.
+// The calls of two runs of the program are in one chain of lines. If lines are required but cannot
+// be written, the gateway refuses all calls, and the health has the reason.
 func TestServeKeepsCalls(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {}, "audit": {"required": true, "days": 7}}`)
@@ -48,11 +48,11 @@ func TestServeKeepsCalls(t *testing.T) {
 	if r := p.Call("retrieve_tools", `{"query":"third"}`); !r.IsError || !strings.Contains(r.Text, "Nothing was called") {
 		t.Errorf("it answers %s", r.Text)
 	}
-	local.Until(t, "the log says so", func() bool { return strings.Contains(p.log.String(), "a line of the audit is lost") })
+	local.Until(t, "the log reports the lost line", func() bool { return strings.Contains(p.log.String(), "a line of the audit is lost") })
 	require.OK(t, os.Remove(filepath.Join(dir, folder.AuditFolder)))
-	time.Sleep(1100 * time.Millisecond) // it is retried every second
+	time.Sleep(1100 * time.Millisecond) // the gateway tries again every second
 	if r := p.Call("retrieve_tools", `{"query":"fourth"}`); r.IsError {
-		t.Errorf("it can be written again: %s", r.Text)
+		t.Errorf("the call fails although the line can be written again: %s", r.Text)
 	}
 	require.OK(t, p.stop())
 	if _, err := os.Stat(filepath.Join(dir, folder.AuditFolder)); errors.Is(err, fs.ErrNotExist) || len(calls()) != 1 {
@@ -60,8 +60,8 @@ func TestServeKeepsCalls(t *testing.T) {
 	}
 }
 
-// At audit.max_bytes calls whose lines are required are refused, and the agent gets the reason.
-// Otherwise the oldest day is deleted.
+// If the audit has reached audit.max_bytes and lines are required, the gateway refuses calls, and
+// the agent gets the reason. If lines are not required, the gateway deletes the oldest day.
 func TestServeAtTheAuditLimit(t *testing.T) {
 	dir := t.TempDir()
 	config := func(required string) string {
@@ -83,7 +83,7 @@ func TestServeAtTheAuditLimit(t *testing.T) {
 		}
 		return all
 	}
-	local.Until(t, "health says so", func() bool { return slices.Contains(codes(), "audit_full") })
+	local.Until(t, "audit_full", func() bool { return slices.Contains(codes(), "audit_full") })
 	if a := p.Send("/healthz", ""); a.Status != 503 {
 		t.Errorf("/healthz: %d %s", a.Status, a.Body)
 	}
@@ -92,5 +92,5 @@ func TestServeAtTheAuditLimit(t *testing.T) {
 		t.Errorf("it answers %s", r.Text)
 	}
 	local.Until(t, "the oldest day is removed", func() bool { _, err := os.Stat(old); return errors.Is(err, fs.ErrNotExist) })
-	local.Until(t, "health is well again", func() bool { return !slices.Contains(codes(), "audit_full") })
+	local.Until(t, "the health no longer reports audit_full", func() bool { return !slices.Contains(codes(), "audit_full") })
 }

@@ -72,7 +72,7 @@ func showCarried(w io.Writer, s *bulkConfirmation) tool.Hash {
 	return hash
 }
 
-// sameServer begins the line about a server with a new version.
+// sameServer is the beginning of the line about a server with a new version.
 const sameServer = "same server, new version: "
 
 // upgradeText returns how many definitions of a server are unchanged in its new version.

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// At its end a gateway writes the last decisions into the catalog, even though no sync was due.
+// When a gateway ends, it writes the last decisions into the catalog, even if no sync is due.
 func TestServeKeepsDecisionsAtItsEnd(t *testing.T) {
 	e := newEvening(t)
 	p := start(t, e.dir)
@@ -35,8 +35,9 @@ func TestServeKeepsDecisionsAtItsEnd(t *testing.T) {
 	}
 }
 
-// Without approvals.db and with an unusable catalog no tool is callable, and health names both
-// until a person restores the records. A restore closes the tools that the audit says were closed.
+// If approvals.db is missing and the catalog is unusable, no tool is callable. The health names
+// both problems until a person restores the records. A restore locks the tools that people locked
+// according to the audit.
 func TestApprovalsAndCatalogLost(t *testing.T) {
 	e := newEvening(t)
 	for _, how := range []string{"restore", "accept"} {

@@ -26,7 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// errCheck ends a check that has printed faults.
+// errCheck is the error of a check that has printed faults.
 var errCheck = errors.New("the folder cannot be deployed as it is")
 
 // maxTools is the maximum number of a rule's tools that are printed.
@@ -59,7 +59,7 @@ func (c checkCmd) Run(ctx context.Context, env *environment) error {
 
 // A checkup is one check of a folder. Its exported fields are the JSON output.
 type checkup struct {
-	OK       bool         `json:"ok"` // the gateway would accept both files
+	OK       bool         `json:"ok"` // whether the gateway would accept both files
 	Config   fileState    `json:"config"`
 	Policy   fileState    `json:"policy"`
 	Faults   []atFile     `json:"faults"`
@@ -67,7 +67,7 @@ type checkup struct {
 	Notes    []string     `json:"notes,omitempty"` // other messages
 	Rules    []ruleEffect `json:"rules,omitempty"`
 
-	// to the files in use; absent: none, or unreadable
+	// between the files in use and these files; absent: no files are in use, or they are unreadable
 	Difference *difference.Difference `json:"difference,omitempty"`
 	Used       *activeFiles           `json:"used,omitempty"`
 
@@ -200,7 +200,7 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 }
 
 // unset returns the names of variables that are not set in the environment of the check, and warns
-// about each. They are not faults: AWS resolves them for pushed files.
+// about each. They are not faults, because the functions on AWS have other variables.
 func (c *checkup) unset(getenv func(string) string) (names []string, warnings config.Faults) {
 	for _, s := range c.cfg.Servers {
 		for _, v := range s.Variables() {

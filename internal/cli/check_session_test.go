@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// mine is a config of two servers, one of which has the key that only its owner may read.
+// mine is a config with two servers. One server's header refers to a variable with a secret.
 const mine = `{
   "mcpServers": {
     "files": {"url": "https://files.example/mcp", "headers": {"Authorization": "Bearer ${env:FILES_TOKEN}"}, "disabled_tools": ["delete_*"]},

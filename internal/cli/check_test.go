@@ -102,7 +102,7 @@ forbid (principal, action, resource == Tool::"fetch");
 `, lines(
 			"DIR/config/policy.cedar:2:54: a: not what the schema says: attribute `teir` on entity type `Tool` not found",
 			`DIR/config/policy.cedar:4:47: b: a tool is written Tool::"server:tool", not Tool::"fetch"`)},
-		{"a warning beside a fault", `{"mcpServers": {"files": {"url": "https://x.example/mcp", "tiemout": "5s", "headers": {"Authorization": "Bearer 0123456789abcdef"}}}}`, "", lines(
+		{"a warning and a fault", `{"mcpServers": {"files": {"url": "https://x.example/mcp", "tiemout": "5s", "headers": {"Authorization": "Bearer 0123456789abcdef"}}}}`, "", lines(
 			"DIR/config/mcp_config.json:1:59: mcpServers.files.tiemout: unknown key",
 			"warning: DIR/config/mcp_config.json:1:105: mcpServers.files.headers.Authorization: seems to be a credential written in clear")},
 		{"both", `{"mcpServers": {}, "tools": {"toolsets": []}}`, "forbid (", lines(
@@ -129,8 +129,8 @@ forbid (principal, action, resource == Tool::"fetch");
 	}
 }
 
-// The check prints what each rule matches in the folder's catalog, and warnings. The catalog
-// belongs to another config.
+// The check prints warnings, and what each rule matches in the folder's catalog. The catalog was
+// made from another config.
 func TestCheckMatches(t *testing.T) {
 	o := newToolsetGateway(t, "search", `{}`)
 	require.OK(t, o.stop())
@@ -181,7 +181,7 @@ permit (principal == Agent::"ann", action, resource);
 	}
 	out, err = checked(t, o.dir, twoServers+`}`, "forbid (principal, action, resource);")
 	if err != nil || strings.Contains(out, "warning") || !strings.Contains(out, "the rule: denies 6: files:create_file, ") {
-		t.Errorf("with all denied: %v\n%s", err, out)
+		t.Errorf("with a rule that denies everything: %v\n%s", err, out)
 	}
 }
 

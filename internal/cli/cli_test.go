@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// parseServe reads a line like the grammar of all commands, or leaves it to the grammar.
+// For each line, parseServe returns the same result as the grammar of all commands, or leaves the
+// line to that grammar.
 func TestParseServe(t *testing.T) {
 	for _, tt := range []struct {
 		line []string
@@ -43,7 +44,7 @@ func TestParseServe(t *testing.T) {
 		}
 		read := func(c *kong.Context) any { return c.Selected().Target.Interface() }
 		if diff := cmp.Diff(read(whole), read(command)); diff != "" {
-			t.Errorf("%q is read otherwise than by the whole grammar:\n%s", tt.line, diff)
+			t.Errorf("parseServe and the whole grammar read %q differently:\n%s", tt.line, diff)
 		}
 	}
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// Clients close the standard input of a command that they have started, and kill it seconds later.
-// So portcullis stdio starts the gateway of a folder as a separate process, portcullis serve
-// --for-client. That process can finish the first sync, so the installation of a program is not
-// aborted.
+// A client closes the standard input of a command that it has started, and kills the command
+// seconds later. So portcullis stdio starts the gateway of a folder as a separate process,
+// portcullis serve --for-client. That process can finish the first sync, so the client does not
+// abort the installation of a program.
 //
-// The gateway's standard input ends when portcullis stdio ends, for any reason. Once it answers, it
-// writes its address as a line to standard output. Later it writes goesOn if it stays for the first
-// sync, or the error with which it ends.
+// The gateway's standard input ends when portcullis stdio ends, for any reason. Once the gateway
+// answers, it writes its address as a line to standard output. When the client leaves, the gateway
+// writes goesOn if it stays for the first sync. If it ends with an error, it writes the error.
 
 const (
 	// firstAnswer is the maximum time that an answer waits for the first sync of a folder.
@@ -34,7 +34,8 @@ const (
 	// server program has the same time until its first message.
 	firstSync = 10 * time.Minute
 
-	// goesOn says that the client has left, and that the process stays for the first sync.
+	// goesOn is the line with which the process reports that it stays for the first sync after the
+	// client has left.
 	goesOn = "the first sync goes on"
 )
 
@@ -42,7 +43,8 @@ const (
 // gateways, and its methods then do nothing.
 type clientGateway struct {
 	out io.Writer // read by portcullis stdio
-	// ended closes after the first sync, installed after a sync in which no program is starting
+	// ended is closed after the first sync; installed is closed after a sync in which no program is
+	// starting
 	ended, installed chan struct{}
 	end, install     func() // close them
 }
@@ -95,7 +97,7 @@ func (g *clientGateway) handler(h http.Handler) http.Handler {
 
 // wait returns when the client has left and the first sync has ended or taken too long.
 func (g *clientGateway) wait(ctx context.Context, in io.Reader) {
-	_, _ = io.Copy(io.Discard, in) // it contains only its end
+	_, _ = io.Copy(io.Discard, in) // standard input never has data: only its end matters
 	select {
 	case <-g.installed:
 		return
@@ -112,8 +114,8 @@ func (g *clientGateway) wait(ctx context.Context, in io.Reader) {
 // forClient runs the gateway until its client has left.
 func (c serveCmd) forClient(ctx context.Context, env *environment) error {
 	// Standard error closes when portcullis stdio ends. Without this call, the next log line would
-	// then end this process. Ignoring the signal would also help, but the programs of servers would
-	// inherit that setting.
+	// end this process with SIGPIPE. signal.Ignore would also help, but the programs of servers
+	// would inherit the setting.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
-// docs/commands.md is generated from the program's help: -update writes it. commandsHead is the
-// rest of its text.
+// The test generates docs/commands.md from the program's help, and -update writes the file.
+// commandsHead is the part of the page that does not come from the help.
 func TestCommandsPage(t *testing.T) {
 	app := commandLine(t)
 	var page strings.Builder
@@ -130,8 +130,8 @@ func commonFlags(app *kong.Node) (common []flagKey) {
 	return common
 }
 
-// writeFlags writes the flags of some commands, each once. It names the commands that have the flag
-// unless all do.
+// writeFlags writes the flags of some commands, each once. If only some of the commands have a
+// flag, it names these commands.
 func writeFlags(w *strings.Builder, leaves []*kong.Node, common []flagKey) {
 	var order []flagKey
 	of := map[flagKey][]string{}

@@ -20,8 +20,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// scripts are the scripts of each shell. Each passes the words up to the cursor. If the answer is
-// empty, the shell completes file names.
+// scripts are the scripts of each shell. Each script passes the words up to the cursor to
+// complete-words. If the answer is empty, the shell completes file names.
 var scripts = map[string]string{
 	"bash": `# completion of portcullis for bash: source <(portcullis completion bash)
 _portcullis() {
@@ -73,7 +73,7 @@ func (c wordsCmd) Run(ctx context.Context, command *kong.Context, env *environme
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	if c.Shell == "bash" { // it passes its word breaks and the line
+	if c.Shell == "bash" { // bash passes its word breaks and the line
 		if len(words) != 2 {
 			return nil
 		}
@@ -152,7 +152,7 @@ type completer struct {
 	root *kong.Node
 
 	node       *kong.Node // the command so far
-	positional int        // number of its values
+	positional int        // number of values so far
 	folder     string     // of --dir
 	remote     bool       // --url is set: the folder belongs to another gateway
 }
@@ -322,7 +322,7 @@ func (c *completer) values(v *kong.Value) (out []completion) {
 func (c *completer) names(tools bool) (out []completion) {
 	snap, err := catalog.Load(c.ctx, dir.New(cmp.Or(c.folder, ".")), nil)
 	if err != nil {
-		return nil // nobody could read an error
+		return nil // a completion cannot show an error
 	}
 	for _, s := range snap.Servers() {
 		if !tools {

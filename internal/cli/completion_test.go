@@ -52,7 +52,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"--vers"}, []string{"--version"}},
 		{[]string{"token", "re"}, []string{"revoke"}},
 		{[]string{"token", "list", "--al"}, []string{"--all"}},
-		{[]string{"token", "--al"}, []string{"--all"}}, // of its default command
+		{[]string{"token", "--al"}, []string{"--all"}}, // a flag of the default command
 		{[]string{"version", "-o", ""}, []string{"table", "json"}},
 		{[]string{"version", "--output=j"}, []string{"--output=json"}},
 		{[]string{"completion", ""}, []string{"bash", "zsh", "fish"}},
@@ -86,7 +86,7 @@ func TestSplitLine(t *testing.T) {
 	}
 }
 
-// Each shell itself returns the completions.
+// The test runs each script in its shell, and checks the shell's completions.
 func TestCompletionInShells(t *testing.T) {
 	dir, bin := completedFolder(t), t.TempDir()
 	self, err := os.Executable()
@@ -109,7 +109,7 @@ func TestCompletionInShells(t *testing.T) {
 		} {
 			cmd := exec.CommandContext(t.Context(), path)
 			switch shell {
-			case "bash": // as readline calls it; it breaks words at colons
+			case "bash": // as readline calls the function; readline breaks words at colons
 				cmd.Args = []string{"bash", "--norc", "-c", `. "$1"; COMP_LINE=$2; COMP_POINT=${#2}; COMP_WORDBREAKS=$' \t\n"'"'"'><=;|&(:'; _portcullis portcullis; printf '%s\n' "${COMPREPLY[@]}"`, "x", script, line}
 				_, want, _ = cutBreak(line, want)
 			case "zsh":
@@ -125,7 +125,7 @@ func TestCompletionInShells(t *testing.T) {
 			}
 			got := strings.ReplaceAll(strings.TrimSpace(string(out)), `\:`, ":")
 			if got != want && !strings.HasPrefix(got, want+":") && !strings.HasPrefix(got, want+"\t") || strings.Contains(got, "\n") {
-				t.Errorf("%s, %s: it offers %q, want %q", shell, line, got, want)
+				t.Errorf("%s, %s: the shell offers %q, want %q", shell, line, got, want)
 			}
 		}
 	}

@@ -142,8 +142,8 @@ func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile
 	return out, nil
 }
 
-// guess returns a guide that needs no credential for the gateway. It learns how callers
-// authenticate from the answer to a request without credentials.
+// guess returns a guide that needs no credential for the gateway. It sends a request without
+// credentials, and the answer shows how callers authenticate.
 func (c connectCmd) guess(ctx context.Context, env *environment, path string) (out decide.Guide, err error) {
 	address, err := client.Endpoint(c.URL)
 	if err != nil {

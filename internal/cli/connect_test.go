@@ -43,7 +43,7 @@ func TestConnectSession(t *testing.T) {
 	s.must(0, "connect", "codex", "--undo", "--name", "gate", "--url", guarded.URL)
 	s.must(0, "connect", "codex", "--url", guarded.URL, "-o", "json")
 	if text := contents(t, filepath.Join(home, ".codex", "config.toml")); text != contents(t, filepath.Join(back, "clientfile", "testdata", "home", ".codex", "config.toml")) {
-		t.Errorf("the way back leads elsewhere:\n%s", text)
+		t.Errorf("after --undo the file differs from the original:\n%s", text)
 	}
 	require.OK(t, p.stop())
 	s.must(0, "connect", "codex", "--dir", open)
@@ -86,7 +86,7 @@ func writesOneFile(t *testing.T, client, place string, project bool) {
 		written := tree(t, filepath.Dir(home))
 		for name, text := range written {
 			if name != path && before[name] != text && !strings.HasPrefix(name, path+".bak-") {
-				t.Errorf("%s was changed, not %s alone", name, path)
+				t.Errorf("%s was changed, want only %s changed", name, path)
 			}
 		}
 		if !strings.HasPrefix(out, path+": ") || !strings.Contains(written[path], "https://gate.example.com/mcp") {
@@ -119,7 +119,8 @@ func tree(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-// In the home folder the user's file and the folder's are one file, which is named once.
+// In the home folder, the user's file and the folder's file are the same file. The output names
+// this file once.
 func TestConnectUndoNamesFilesOnce(t *testing.T) {
 	s, home, _ := newUser(t)
 	t.Chdir(home)
@@ -158,12 +159,12 @@ func TestConnectRefusals(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.runIn(ended, at("cursor", "--write")...)
-	long := filepath.Join(t.TempDir(), strings.Repeat("n", 245)+".json") // nothing longer can be written beside it
+	long := filepath.Join(t.TempDir(), strings.Repeat("n", 245)+".json") // so no longer name is possible next to the file
 	require.OK(t, os.WriteFile(long, []byte(before), 0o600))
 	other := newTerminal(t, nil)
 	other.env["HOME"] = home
 	if _, code := other.run(at("cursor", "--write", "--file", long)...); code != 1 || !strings.Contains(other.text.String(), "the client's file is unchanged") {
-		t.Errorf("nothing can be written: %s", other.text.String())
+		t.Errorf("a failed write reports: %s", other.text.String())
 	}
 	if contents(t, long) != before || contents(t, cursor) != before {
 		t.Error("a refusal changed a file")
@@ -191,7 +192,7 @@ func TestImportConnectImport(t *testing.T) {
 		for auth, env := range map[string]map[string]string{"none": nil, "bearer": access.Env} {
 			t.Run(client.ID+"/"+auth, func(t *testing.T) {
 				s, home, _ := newUser(t)
-				for _, path := range []string{".cursor/mcp.json", ".config/Claude/claude_desktop_config.json"} { // which have an entry of a gateway already
+				for _, path := range []string{".cursor/mcp.json", ".config/Claude/claude_desktop_config.json"} { // these files already have an entry for a gateway
 					file := filepath.Join(home, path)
 					change, err := clientfile.Remove(file, []byte(contents(t, file)), "mcpServers", map[bool]string{true: "gate", false: "portcullis"}[strings.Contains(path, "cursor")])
 					require.OK(t, err)

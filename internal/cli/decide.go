@@ -25,7 +25,7 @@ type decisionFlags struct {
 	Tell bool   `help:"Show the note to agents."`
 }
 
-// A decideCmd is each of the commands that decide about one item or many.
+// A decideCmd is the common part of the commands that decide about one item or many.
 type decideCmd struct {
 	askFlags
 	decisionFlags
@@ -90,7 +90,7 @@ type decider struct {
 	decisionFlags
 	env    *environment
 	action string
-	sure   bool              // ask nobody
+	sure   bool              // decide without a question
 	shown  decide.ViewMethod // how many definitions were shown; "": no question
 }
 
@@ -232,7 +232,8 @@ func (d *decider) review(t decide.Tool, question string) error {
 	return d.confirmRead(question, "definition")
 }
 
-// errNoText returns the error for a definition that has no text to read, so nobody may unlock it.
+// errNoText returns the error for a definition without a known text. Nobody can read such a
+// definition, so nobody may approve it.
 func errNoText(id string) error {
 	return fmt.Errorf("the text of %s is not known here, so nobody can read it, and nothing was "+
 		"decided: portcullis sync reads it from its server", inLine(id))

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A destructive tool takes two people here, and a policy denies another one. No gateway runs: the
-// command opens the folder itself.
+// One destructive tool needs the approval of two people, and a policy denies another tool. No
+// gateway runs, so the command opens the folder itself.
 func TestTwoPeopleSession(t *testing.T) {
 	fs := upstreamtest.New(t, upstreamtest.Options{Tools: firstTools()})
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestTerminalObeysNobody(t *testing.T) {
 	}
 	for _, want := range []string{"⟨U+001B⟩", `\u001b`, "hold signs such as {+"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("no %q in what is printed:\n%s", want, out)
+			t.Errorf("the output does not contain %q:\n%s", want, out)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The README's first minute, step by step.
+// The test does the steps of the README's first minute.
 func TestDemo(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 
@@ -25,7 +25,7 @@ func TestDemo(t *testing.T) {
 	for _, d := range answer.Disabled {
 		status[d.Name] = d.Status
 		if d.Name == "tickets:assign_ticket" && strings.Contains(d.Description, "e-mail") {
-			t.Errorf("the unapproved description is shown: %q", d.Description)
+			t.Errorf("a search shows the unapproved description: %q", d.Description)
 		}
 	}
 	if status["tickets:assign_ticket"] != "pending_approval" || status["tickets:comment_on_ticket"] != "disabled_by_user" {
@@ -33,7 +33,8 @@ func TestDemo(t *testing.T) {
 	}
 	if !strings.Contains(answer.Remediation["pending_approval"], p.URL+"/admin/tools/tickets/assign_ticket") &&
 		!strings.Contains(answer.Remediation["pending_approval"], p.URL+"/admin") {
-		t.Errorf("the remediation names no page: %q", answer.Remediation["pending_approval"])
+		t.Errorf("the remediation has no link to the console: %q",
+			answer.Remediation["pending_approval"])
 	}
 
 	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
@@ -58,11 +59,11 @@ func TestDemo(t *testing.T) {
 	var audit map[string]any
 	p.Ask(http.StatusOK, "/admin/audit?server=tickets", nil, &audit)
 	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `"actor":"kim"`) {
-		t.Errorf("the audit does not name who approved: %s", text)
+		t.Errorf("the audit does not name kim, who approved: %s", text)
 	}
 }
 
-// The demo's events need no credentials, even if other callers do.
+// The demo's simulated decisions need no credentials, even if callers need credentials.
 func TestDemoWithTokens(t *testing.T) {
 	p := startWith(t, map[string]string{"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more"}, t.TempDir(), "--demo")
 	if log := p.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
@@ -70,7 +71,7 @@ func TestDemoWithTokens(t *testing.T) {
 	}
 	require.OK(t, p.stop())
 	if said := p.out.String(); !strings.Contains(said, "callable") || !strings.Contains(said, "; for an agent that no rule names") {
-		t.Errorf("the banner does not say whose tools it counts:\n%s", said)
+		t.Errorf("the banner does not say for which agent it counts tools:\n%s", said)
 	}
 	again := start(t, p.dir, "--demo")
 	got := again.Call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
@@ -91,11 +92,11 @@ func TestDemoStartsAgain(t *testing.T) {
 	second := start(t, dir, "--demo")
 	got := second.Call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
 	if !got.IsError || !strings.Contains(got.Text, "disabled_by_user") {
-		t.Errorf("a decision was lost over a restart: %s", got.Raw)
+		t.Errorf("a decision was lost at a restart: %s", got.Raw)
 	}
 	got = second.Call("call_tool_read", map[string]any{"name": "notes:get_note", "args": map[string]any{"id": 1}})
 	if got.IsError {
-		t.Errorf("an open tool does not answer after a restart: %s", got.Raw)
+		t.Errorf("a callable tool fails after a restart: %s", got.Raw)
 	}
 }
 
@@ -125,13 +126,13 @@ func TestServeOnATakenPort(t *testing.T) {
 	defer other.Close()
 	err := run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--addr", other.Listener.Addr().String()}, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
 	if err == nil || !strings.Contains(err.Error(), "nothing was started") {
-		t.Errorf("run = %v, want it to say what to do", err)
+		t.Errorf("run = %v, want an error that says that nothing was started", err)
 	}
 }
 
 func TestServeBeyondLoopbackNeedsAuth(t *testing.T) {
 	err := run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--addr", "[::]:0"}, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
 	if err == nil || !strings.Contains(err.Error(), "PORTCULLIS_AUTH") {
-		t.Errorf("run = %v, want it to ask for PORTCULLIS_AUTH", err)
+		t.Errorf("run = %v, want an error about PORTCULLIS_AUTH", err)
 	}
 }

@@ -4,6 +4,6 @@ package cli
 
 import "syscall"
 
-// detached gives a process its own session: signals to the group or the terminal of this process do
-// not reach it.
+// detached gives the new process its own session, so that signals to this process's group or
+// terminal do not reach the new process.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -2,11 +2,12 @@ package cli
 
 import "syscall"
 
-// noWindow is CREATE_NO_WINDOW. With DETACHED_PROCESS each program that the process starts would
-// open a window.
+// noWindow is CREATE_NO_WINDOW. With DETACHED_PROCESS, each program that the new process starts
+// would open a window.
 const noWindow = 0x08000000
 
-// detached gives a process its own group and console: Ctrl-C does not reach it.
+// detached gives the new process its own group and console, so that Ctrl-C does not reach the new
+// process.
 func detached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP | noWindow}
 }

@@ -32,7 +32,8 @@ func applied(t *testing.T, before []string, diff string) (now []string) {
 		}
 		if line[0] != '+' {
 			if before[at] != line[1:] {
-				t.Fatalf("%q is line %d, and the diff says %q:\n%s", before[at], at+1, line, diff)
+				t.Fatalf("line %[2]d is %[1]q, but the diff has %[3]q:\n%[4]s",
+					before[at], at+1, line, diff)
 			}
 			at++
 		}

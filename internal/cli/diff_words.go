@@ -83,7 +83,8 @@ func quotesMarks(t decide.Tool) bool {
 		return false
 	}
 	for _, parts := range []map[string]partText{partsOf(t.Approved), partsOf(t.Definition)} {
-		for _, p := range parts { // as it is printed, because JSON can encode a sign as a number
+		// check the printed text, because JSON can encode a sign as a number
+		for _, p := range parts {
 			if slices.ContainsFunc([]string{"[-", "-]", "{+", "+}"}, func(mark string) bool { return strings.Contains(p.text, mark) }) {
 				return true
 			}

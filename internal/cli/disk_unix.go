@@ -16,8 +16,8 @@ func diskLeft(dir string) (int64, bool) {
 	return int64(s.Bavail) * int64(s.Bsize), true //nolint:unconvert // the types differ from system to system
 }
 
-// writable returns an error if the process may not create files in a folder. It creates no file to
-// find out.
+// writable returns an error if the process may not create files in a folder. It does not create a
+// file for the check.
 func writable(dir string) error {
 	const write, search = 2, 1
 	if err := syscall.Access(dir, write|search); err != nil {

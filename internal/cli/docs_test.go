@@ -13,7 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The test runs the examples of the page on toolsets with the demo: each prints the text below it.
+// The test runs the examples of the toolsets page with the demo. Each example prints the text that
+// the page shows below it.
 func TestToolsetsPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "toolsets.md"))
 	require.OK(t, err)
@@ -29,7 +30,7 @@ func TestToolsetsPage(t *testing.T) {
 	}
 	examples := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```text\n(.*?)\n```").FindAllStringSubmatch(string(page), -1)
 	if len(examples) != strings.Count(string(page), "```sh\n") || len(examples) == 0 {
-		t.Fatalf("%d examples have an answer, of %d", len(examples), strings.Count(string(page), "```sh\n"))
+		t.Fatalf("%d of %d examples have an answer", len(examples), strings.Count(string(page), "```sh\n"))
 	}
 	p := start(t, t.TempDir(), "--demo")
 	for _, x := range examples {

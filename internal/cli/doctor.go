@@ -40,7 +40,7 @@ func (c doctorCmd) Validate() error {
 	return c.gatewayFlags.Validate()
 }
 
-// An examination is the result of a doctor's run.
+// An examination is the result of one run of doctor.
 type examination struct {
 	OK       bool             `json:"ok"` // no fault remains
 	Findings []doctor.Finding `json:"findings"`
@@ -58,7 +58,8 @@ type askedServer struct {
 	Reason   string         `json:"reason,omitempty"`
 	Tools    int            `json:"tools"`
 	Duration string         `json:"took"`
-	// the gateway that reported the state of its program or sign-in; "": the doctor asked the server
+	// the address of the gateway that reported the server's state; "": the doctor asked the server
+	// itself
 	Gateway string `json:"gateway,omitempty"`
 }
 

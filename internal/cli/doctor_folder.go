@@ -64,7 +64,8 @@ func (x *examination) folder(ctx context.Context) {
 
 // files checks config, policy, catalog, and the variables that they use.
 func (x *examination) files(ctx context.Context, dir string, runs bool) {
-	set := func(string) string { return "set" } // unset variables get their own finding
+	// so the check does not report unset variables; they get their own finding
+	set := func(string) string { return "set" }
 	c, err := check(ctx, dir, set, io.Discard)
 	again := "portcullis check " + connect.Shell(dir)
 	say := func(kind string, f atFile) {
@@ -97,7 +98,7 @@ func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	names, unset := c.unset(x.env.getenv)
 	for i, f := range unset {
 		finding := x.find("variable_unset", fileAndLine(atFile{c.configPath, f}), f.Path+": "+f.Message, "export "+names[i]+"=…")
-		if runs { // its environment differs from this one
+		if runs { // the gateway's environment differs from this one
 			finding.Severity = doctor.Warning
 		}
 	}
@@ -162,7 +163,7 @@ func (x *examination) names(cfg *config.Config, snap *catalog.Snapshot) {
 
 // rights checks who may read the files of the folder.
 func (x *examination) rights(dir string) {
-	if runtime.GOOS == "windows" { // it has no such bits
+	if runtime.GOOS == "windows" { // Windows has no such mode bits
 		return
 	}
 	for _, name := range []string{
@@ -292,7 +293,7 @@ func (x *examination) storeOpens(dir string, s folder.Info, runs bool) bool {
 	db, err := bolt.View(path, &store.Options{LockWait: folder.Glance})
 	switch {
 	case err == nil:
-		_ = db.Close() // it was only read
+		_ = db.Close() // the file was only read
 		if servedErr == nil {
 			x.stale(left, s)
 		}

@@ -113,7 +113,7 @@ type visitAnswer struct {
 
 // visit sends a request without a credential.
 func visit(ctx context.Context, method, address, body string) (visitAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*visitTime) // the body may take as long again
+	ctx, cancel := context.WithTimeout(ctx, 2*visitTime) // the body may take the same time again
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
@@ -160,7 +160,7 @@ func (x *examination) health(ctx context.Context) {
 			x.find("config_warning", g.Base, w, "")
 		}
 	}
-	if !x.cmd.Probe { // otherwise this command asks them
+	if !x.cmd.Probe { // with --probe, this command asks the servers
 		x.servers(ctx, g)
 	}
 }
@@ -316,7 +316,7 @@ func (x *examination) ownAnswers(ctx context.Context) map[string]bool {
 	runs = runs && err == nil
 	g, err := x.cmd.view(ctx, x.env, "doctor")
 	if err != nil {
-		return nil // the gateway has ended meanwhile, or another finding says why
+		return nil // the gateway has ended, or another finding has the reason
 	}
 	defer g.close()
 	servers, err := g.Servers(ctx)

@@ -42,7 +42,7 @@ func examine(t *testing.T, args ...string) (x examination, codes []string) {
 	for _, f := range x.Findings {
 		codes = append(codes, f.Code)
 		if f.Cause == "" || f.Do+f.Run == "" || !slices.Contains(doctor.Codes(), f.Code) {
-			t.Errorf("%+v says no cause, nothing to do, or a code that is not known", f)
+			t.Errorf("%+v lacks a cause or a remedy, or has an unknown code", f)
 		}
 	}
 	return x, codes
@@ -119,7 +119,7 @@ func TestDoctorIgnoredAbove(t *testing.T) {
 		x := &examination{}
 		x.ignored(dir)
 		if got := len(x.Findings) > 0; got != warned {
-			t.Errorf("with %q above, a warning: %t, want %t", line, got, warned)
+			t.Errorf("with %q in a parent's .gitignore: warning %t, want %t", line, got, warned)
 		}
 	}
 }
@@ -193,11 +193,11 @@ func TestDoctorProbe(t *testing.T) {
 		t.Errorf("ok %v, %d asked of %d", x.OK, len(x.Asked), len(servers))
 	}
 	if _, codes := examine(t, "--dir", dir, "--probe", "--allow-commands"); !slices.Contains(codes, "server_command") {
-		t.Errorf("a program that is not there: %q", codes)
+		t.Errorf("the codes for a missing program: %q", codes)
 	}
 }
 
-// The finding of a program names the problem before it quotes the program's last words.
+// The finding about a program names the problem before it quotes the program's last output.
 func TestDoctorOfProgram(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {"npx": {"command": "sh", "args": ["-c", "echo npm error code SELF_SIGNED_CERT_IN_CHAIN >&2; exit 1"]}}}`)
@@ -219,8 +219,8 @@ func outOfDate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Problems that are visible without a credential: an address that differs from the gateway's own, a
-// wrong clock, and a server that is not a gateway.
+// The doctor finds these problems without a credential: an address that differs from the gateway's
+// own, a wrong clock, and a server that is not a gateway.
 func TestDoctorFromOutside(t *testing.T) {
 	var resource, date, health string
 	mux := http.NewServeMux()
@@ -234,7 +234,7 @@ func TestDoctorFromOutside(t *testing.T) {
 	})
 	mux.HandleFunc("POST /mcp", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
-			t.Error("a credential is sent to an address that is not known to be a gateway's")
+			t.Error("the doctor sent a credential to an address that may not be a gateway's")
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+s.URL+`/meta", scope="x"`)
 		w.WriteHeader(http.StatusUnauthorized)
@@ -249,7 +249,7 @@ func TestDoctorFromOutside(t *testing.T) {
 		name, resource, date, health string
 		want                         []string
 	}{
-		{"all is well, but for the right", s.URL + "/mcp", "", `{"status":"ok"}`, []string{"credential"}},
+		{"no problem except a missing credential", s.URL + "/mcp", "", `{"status":"ok"}`, []string{"credential"}},
 		{"another address", "https://gate.example.com/mcp\x1b[2J", "", `{"status":"ok"}`, []string{"base_url_differs", "credential"}},
 		{"no metadata", "", "", `{"status":"ok"}`, []string{"base_url_differs", "credential"}},
 		{"a clock", s.URL + "/mcp", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), `{"status":"ok"}`, []string{"clock_skew", "credential"}},
@@ -268,7 +268,7 @@ func TestDoctorFromOutside(t *testing.T) {
 	}
 }
 
-// A file's problem is reported once, and so is the lack of a successful sync.
+// The doctor reports each problem of a file once. It also reports once that no sync has succeeded.
 func TestDoctorHealth(t *testing.T) {
 	_, config := ping(t)
 	dir := t.TempDir()
@@ -282,7 +282,7 @@ func TestDoctorHealth(t *testing.T) {
 				out = append(out, f.Code+" "+filepath.Base(f.About))
 			}
 			if f.About == "catalog_missing" && !strings.Contains(f.Do, "portcullis sync") {
-				t.Errorf("no gateway runs here, and no sync comes by itself: %s", f.Do)
+				t.Errorf("no gateway runs here, so want a hint to run portcullis sync: %s", f.Do)
 			}
 		}
 		return out
@@ -313,7 +313,7 @@ func TestDoctorAsksGatewayAboutPrograms(t *testing.T) {
 	status := map[string]outcome.Status{}
 	for _, s := range x.Asked {
 		if status[s.Server] = s.Status; s.Gateway != p.URL {
-			t.Errorf("%s was asked by %q, not by the gateway", s.Server, s.Gateway)
+			t.Errorf("%s: the state comes from %q, want it from the gateway", s.Server, s.Gateway)
 		}
 		if s.Server == "prog" && s.Tools == 0 {
 			t.Error("the program has no tools")
@@ -346,8 +346,8 @@ func TestDoctorLongNames(t *testing.T) {
 	}
 }
 
-// A server that requires a sign-in is reported with its issuer to the operator, whether the gateway
-// runs or not, and to agents without it.
+// The operator sees that a server requires a sign-in, and its issuer, even if no gateway runs.
+// Agents do not see the issuer.
 func TestSignInRequired(t *testing.T) {
 	var s *upstreamtest.Server
 	s = upstreamtest.New(t, upstreamtest.Options{Front: func(http.Handler) http.Handler {
@@ -388,7 +388,7 @@ func TestSignInRequired(t *testing.T) {
 	p.Ask(http.StatusOK, "/admin/servers/notion", nil, &server) // the console shows it
 	says("the server's page", server.Outcome.Message)
 	if got := p.Call("upstream_servers", map[string]any{}).Text; !strings.Contains(got, "the gateway's operator must give the gateway access") || strings.Contains(got, "login.example") {
-		t.Errorf("an agent reads %s", got)
+		t.Errorf("an agent gets %s", got)
 	}
 	require.OK(t, p.stop())
 	doctorSays("--dir", dir)

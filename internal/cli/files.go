@@ -21,8 +21,8 @@ import (
 const stamp = "20060102T150405Z"
 
 // backUp copies a file to NAME.bak-20261121T210000Z in the same folder, and returns the copy's
-// path. No more people can read the copy than the file. If the name exists, the copy's name gets a
-// number.
+// path. Only people who can read the file can read the copy. If the name exists, the copy's name
+// gets a number.
 func backUp(path string, now time.Time) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // the file was only read
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
@@ -70,7 +70,7 @@ func createFile(path string, data []byte, mode fs.FileMode) error {
 	return folder.PutFile(path, data, mode, store.Create)
 }
 
-// replaceFile replaces a file, whole or not at all, and keeps the mode of an existing one. It
+// replaceFile replaces a file, whole or not at all, and keeps the mode of an existing file. It
 // replaces the target of a symbolic link. It writes into other kinds of file, such as /dev/stdout.
 func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {

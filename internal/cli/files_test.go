@@ -38,7 +38,7 @@ func TestFilesAreReplacedWhole(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	if err := createFile(path, []byte("three"), 0o600); err == nil {
-		t.Error("a file that is there was made anew")
+		t.Error("createFile replaced an existing file")
 	}
 	left, err := filepath.Glob(filepath.Join(dir, ".tmp-*"))
 	if err != nil || len(left) > 0 {
@@ -76,7 +76,7 @@ func TestStartRemovesLeftOver(t *testing.T) {
 	require.OK(t, start(t, dir).stop())
 	for _, name := range own {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			t.Errorf("%s is there still", name)
+			t.Errorf("%s was not removed", name)
 		}
 	}
 	for _, name := range others {

@@ -20,7 +20,7 @@ const (
 	noAdminCode = "no_admin"
 )
 
-// lacksAdmin reports whether callers use agent tokens, and neither a token nor a setting opens
+// lacksAdmin reports whether callers use agent tokens, but no token and no setting gives access to
 // /admin. It returns false if the tokens are unreadable, because another message reports that.
 func lacksAdmin(ctx context.Context, a boot.Access, tokens *token.Store) bool {
 	others := a.Takes(identity.WayJWT) || a.ClientID != "" || a.Bootstrap != "" || len(a.IAMAdmins) > 0
@@ -52,7 +52,7 @@ func (x *examination) admins(ctx context.Context, a boot.Access) {
 	if !runs && err == nil {
 		file, err := bolt.View(filepath.Join(dir, folder.ApprovalsFile), &store.Options{LockWait: folder.Glance})
 		if err != nil {
-			return // it is another finding
+			return // another finding has this error
 		}
 		lacks = lacksAdmin(ctx, a, token.NewStore(file))
 		_ = file.Close() // it was only read

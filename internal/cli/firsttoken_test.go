@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A gateway that accepts only agent tokens, and has none of an admin, says so at its start and to
-// the doctor. Both print the command that creates the first one, and that command works.
+// A gateway accepts only agent tokens, but has no admin token. Its banner and the doctor report
+// this, and print the command that creates the first admin token. That command works.
 func TestFirstToken(t *testing.T) {
 	_, config := ping(t)
 	dir, s := t.TempDir(), newTerminal(t, nil)
@@ -31,7 +31,7 @@ func TestFirstToken(t *testing.T) {
 	if strings.Contains(out, "portcullis is ready") || !strings.Contains(out, noAdmin) || !strings.Contains(out, line) || line == "" {
 		t.Errorf("without an admin's token, and the line %q:\n%s", line, out)
 	}
-	s.env = map[string]string{} // the doctor works in another environment than the gateway
+	s.env = map[string]string{} // the doctor's environment differs from the gateway's
 	if got := found(); got != line {
 		t.Errorf("while the gateway runs the doctor says %q, want %q", got, line)
 	}

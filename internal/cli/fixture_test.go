@@ -42,7 +42,7 @@ func start(t testing.TB, dir string, args ...string) *program {
 	return startWith(t, nil, dir, args...)
 }
 
-// startWith is start with an environment.
+// startWith does the same as start, with an environment.
 func startWith(t testing.TB, env map[string]string, dir string, args ...string) *program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -54,11 +54,12 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 	t.Cleanup(func() { p.stop() })
 	local.Until(t, "the gateway is ready", func() bool { // the banner is one write
 		if len(p.ended) > 0 {
-			t.Fatalf("the gateway never got ready: %v\n%s", p.stop(), p.log)
+			t.Fatalf("the gateway did not become ready: %v\n%s", p.stop(), p.log)
 		}
 		return strings.Contains(p.out.String(), "portcullis is")
 	})
-	key, _ := os.ReadFile(filepath.Join(dir, folder.KeyFile)) // without a key there is no file
+	// a gateway without an admin key has no such file
+	key, _ := os.ReadFile(filepath.Join(dir, folder.KeyFile))
 	p.Client = agenttest.Client{T: t, URL: p.out.Find(`MCP endpoint +(\S+)/mcp`), Admin: strings.TrimSpace(string(key))}
 	p.link = p.out.Find(`sign in +(\S+)`)
 	return p
@@ -81,7 +82,7 @@ func (p *program) with(t *testing.T) *program {
 	return &other
 }
 
-// stranger returns a client without the key.
+// stranger returns a client without the admin key.
 func (p *program) stranger() *agenttest.Client { return &agenttest.Client{T: p.T, URL: p.URL} }
 
 // configure writes the whole config, like an editor, and syncs.
@@ -91,7 +92,7 @@ func (p *program) configure(data string) {
 	p.Ask(200, "/admin/sync", `{}`, nil)
 }
 
-// servers are upstream servers by name.
+// servers maps names to upstream servers.
 type servers map[string]*upstreamtest.Server
 
 // config returns a config of the servers: settings returns the members of each (", …"), and rest is

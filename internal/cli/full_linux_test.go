@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// serve starts on a full disk and serves. It refuses only decisions, and calls whose audit line is
-// required. When space is free again, serve completes the failed work without a restart.
+// serve starts on a full disk and serves. It refuses only decisions, and calls that require an
+// audit line. When the disk has space again, serve completes the failed work without a restart.
 func TestServeOnFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "24m", func(disk string) { serveOnFullDisk(t, disk) })
 }
@@ -40,7 +40,7 @@ func serveOnFullDisk(t *testing.T, disk string) {
 	local.FillDisk(t, filler, 32<<20)
 	required = start(t, dir)
 	if said := call(required); !strings.Contains(said, "Nothing was called") {
-		t.Errorf("a call whose line is required: %s", said)
+		t.Errorf("a call that requires an audit line: %s", said)
 	}
 	require.OK(t, required.stop())
 
@@ -49,7 +49,7 @@ func serveOnFullDisk(t *testing.T, disk string) {
 	local.FillDisk(t, filler, 32<<20)
 	p := start(t, dir)
 	if said := call(p); strings.Contains(said, "Nothing was called") || strings.Contains(said, "unavailable") {
-		t.Errorf("a call without required: %s", said)
+		t.Errorf("a call that requires no audit line: %s", said)
 	}
 	if _, runs := folder.FindInfo(dir); runs || !strings.Contains(p.log.String(), "serve.json was not written") {
 		t.Errorf("the log does not say that serve.json is missing:\n%s", p.log)
@@ -68,7 +68,7 @@ func serveOnFullDisk(t *testing.T, disk string) {
 	require.OK(t, os.Remove(filler))
 	local.Until(t, "serve.json is written", func() bool { _, runs := folder.FindInfo(dir); return runs })
 	if status, said := disable(); status != http.StatusOK {
-		t.Errorf("a decision with room: %d %s", status, said)
+		t.Errorf("a decision after the disk has space: %d %s", status, said)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestFirstStartOnFullDisk(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(dir, "*"))
 		require.OK(t, err)
 		if len(left) != 1 {
-			t.Errorf("beside the config there is %v", left)
+			t.Errorf("the folder has %v, want only the config", left)
 		}
 	})
 }

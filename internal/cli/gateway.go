@@ -60,8 +60,8 @@ type gateway struct {
 	close func() // closes everything that was opened
 }
 
-// openFor returns the gateway that a command uses from its start. The tag "reads" or "changes" in
-// the grammar holds the command's name for errors. A command without such a tag gets an empty
+// openFor returns the gateway of a command that has the tag "reads" or "changes" in the grammar.
+// The tag's value is the command's name for errors. A command without such a tag gets an empty
 // gateway.
 func openFor(ctx context.Context, env *environment, command *kong.Node) (*gateway, error) {
 	reads := command.Tag.Get("reads")

@@ -48,17 +48,17 @@ func TestFolderIsAskedOrOpened(t *testing.T) {
 	require.OK(t, err)
 	require.OK(t, p.stop())
 	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
-		t.Error("the file outlived the gateway")
+		t.Error("the info file still exists after the gateway ended")
 	}
-	// The file looks as after kill -9, when another process has the old process number.
+	// The file looks as it does after kill -9 if another process has the old process number.
 	require.OK(t, os.WriteFile(filepath.Join(dir, folder.InfoFile), left, 0o600))
 	after := open()
 	if !after.IsEmbedded() {
-		t.Errorf("the command asks a killed gateway at %s", after.Base)
+		t.Errorf("the command sends its request to a killed gateway at %s", after.Base)
 	}
 	after.close()
 	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
-		t.Error("what a killed gateway left was not removed")
+		t.Error("the info file of a killed gateway was not removed")
 	}
 }
 
@@ -78,7 +78,7 @@ func TestTwoCommandsTakeTurns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := (gatewayFlags{placeFlags{Dir: dir}, "kim"}).open(ctx, quiet(), "test"); err == nil || !strings.Contains(err.Error(), "another process holds the file") {
-		t.Errorf("an open file: %v", err)
+		t.Errorf("open while another process holds the file: %v", err)
 	}
 }
 

@@ -123,8 +123,8 @@ func repositoryOf(dir string) (top string, ok bool) {
 }
 
 // isIgnored reports whether the .gitignore files of a repository exclude a file or a folder. It
-// does not support "**" within a pattern, or Git's lists in other places: then the answer is false.
-// It does not run Git, because a repository's settings can make Git run programs.
+// does not support "**" within a pattern, or Git's other ignore files: in these cases it returns
+// false. It does not run Git, because a repository's settings can make Git run programs.
 func isIgnored(top, file string, isDir bool) bool {
 	rel, err := filepath.Rel(top, file)
 	if err != nil || !filepath.IsLocal(rel) || rel == "." {
@@ -173,10 +173,11 @@ func matchesIgnored(pattern string, below []string, isDir bool) bool {
 }
 
 // secretFiles returns files in a gateway's folder, and in the folders above it in the repository.
-// These are the files that import wrote, or that set variables of a config.
+// It returns the files that import wrote, and files that set variables of a config.
 func secretFiles(top, dir string, names []string) (found []string) {
 	look := func(folder string) {
-		entries, _ := os.ReadDir(folder) // git add cannot add an unreadable folder's files
+		// ignore the error: git add cannot add files of an unreadable folder either
+		entries, _ := os.ReadDir(folder)
 		for _, e := range entries {
 			file := filepath.Join(folder, e.Name())
 			if e.Type().IsRegular() && setsSecrets(file, names) {

@@ -16,7 +16,7 @@ import (
 func gitIn(t *testing.T, dir string) func(args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git")
+		t.Skip("git is not installed")
 	}
 	git := func(args ...string) string {
 		t.Helper()
@@ -33,7 +33,7 @@ func write(t *testing.T, path, text string) {
 	require.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// Git also ignores each file that is reported as ignored.
+// Git ignores each file that isIgnored reports as ignored.
 func TestIsIgnored(t *testing.T) {
 	top := t.TempDir()
 	git := gitIn(t, top)
@@ -63,10 +63,11 @@ func TestIsIgnored(t *testing.T) {
 		write(t, filepath.Join(top, ".gitignore"), tt.above+"\n")
 		write(t, filepath.Join(top, "gates", "mine", ".gitignore"), tt.own+"\n")
 		if got := isIgnored(top, filepath.Join(top, file), false); got != tt.want {
-			t.Errorf("with %q above and %q: %v", tt.above, tt.own, got)
+			t.Errorf("with %q in the parent and %q: isIgnored = %v", tt.above, tt.own, got)
 		}
 		if git := git("check-ignore", file) != ""; git != tt.want {
-			t.Errorf("with %q above and %q Git says %v", tt.above, tt.own, git)
+			t.Errorf("with %q in the parent and %q: Git ignores the file: %v",
+				tt.above, tt.own, git)
 		}
 	}
 }
@@ -88,10 +89,10 @@ func TestImportIgnoresSecrets(t *testing.T) {
 			map[string]string{"gate/config/mcp_config.json": `{"mcpServers": {}}`, "gate/.gitignore": "mine"}, "gate/sub/a[1].env",
 			"mine\n\n# Keys and state of the gateway.\n/sub/a\\[1].env\n", "a .gitignore names it",
 		},
-		"a pattern is there": {
+		"a pattern exists": {
 			map[string]string{"gate/config/mcp_config.json": `{"mcpServers": {}}`, "gate/.gitignore": "*.env\n"}, "gate/gate.env", "*.env\n", "a .gitignore names it",
 		},
-		"a pattern above": {
+		"a pattern in the parent folder": {
 			map[string]string{"gate/config/mcp_config.json": `{"mcpServers": {}}`, ".gitignore": "*.env\n"}, "gate/gate.env", "", "a .gitignore names it",
 		},
 		"outside": {
@@ -109,7 +110,7 @@ func TestImportIgnoresSecrets(t *testing.T) {
 			s := newTerminal(t, nil)
 			printed := s.must(0, "import", source, "--dir", "gate", "--secrets", tt.secrets)
 			if !strings.Contains(printed, tt.says) {
-				t.Errorf("it prints %s, want %s", printed, tt.says)
+				t.Errorf("import prints %s, want %s", printed, tt.says)
 			}
 			got, err := os.ReadFile("gate/.gitignore")
 			if string(got) != tt.want || (err != nil) != (tt.want == "") {
@@ -117,7 +118,7 @@ func TestImportIgnoresSecrets(t *testing.T) {
 			}
 			git("add", "-A")
 			if staged := strings.Contains(git("ls-files"), tt.secrets); staged != (name == "outside") {
-				t.Errorf("git add takes %s: %v", tt.secrets, staged)
+				t.Errorf("git add adds %s: %v", tt.secrets, staged)
 			}
 		})
 	}
@@ -159,10 +160,10 @@ func TestDoctorSecrets(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 	if got := strings.Join(found(false), " "); got != "gate.env" {
-		t.Errorf("after the fix found %s", got)
+		t.Errorf("after the fix doctor finds %s, want only gate.env", got)
 	}
 	write(t, filepath.Join(top, ".gitignore"), "/gate.env\n")
 	if got := found(false); len(got) > 0 {
-		t.Errorf("with a line above found %s", got)
+		t.Errorf("with a line in the parent's .gitignore doctor finds %s, want nothing", got)
 	}
 }

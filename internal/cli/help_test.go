@@ -15,12 +15,12 @@ import (
 func TestHelpDoesNotRepeatItself(t *testing.T) {
 	app, err := kong.New(&cli{}, kong.Vars{"user": "you", "version": ""}, grammarOptions())
 	require.OK(t, err)
-	// no verb ends in s; a file's name has a dot
+	// an imperative verb does not end in s; only a dot within a file name is allowed
 	line := regexp.MustCompile(`^[A-Z][a-z]*[a-rt-z],? [^;:.]*(\.[a-z]+[^;:.]*)*\.$`)
 	word := regexp.MustCompile(`[a-z]{4,}`)
 	all := commandsOf(app.Model.Node)
 	if len(all) < 40 {
-		t.Errorf("%d commands were looked at", len(all))
+		t.Errorf("the test checked %d commands, want 40 or more", len(all))
 	}
 	for _, c := range all {
 		if !line.MatchString(c.Help) || len(c.Help) > 80 {
@@ -30,7 +30,8 @@ func TestHelpDoesNotRepeatItself(t *testing.T) {
 		first, _, _ = strings.Cut(first, "example")
 		verb := strings.ToLower(strings.Fields(c.Help)[0])
 		if begin, _, _ := strings.Cut(first, " "); begin == verb || begin == verb+"s" || begin == verb+"es" {
-			t.Errorf("%s: the text begins as the first line does: %s", c.FullPath(), first)
+			t.Errorf("%s: the text begins with the same verb as the first line: %s",
+				c.FullPath(), first)
 		}
 		same, words := 0, word.FindAllString(strings.ToLower(c.Help), -1)
 		for _, w := range words {
@@ -71,6 +72,6 @@ func TestHelpIsOfItsCommand(t *testing.T) {
 		}
 	}
 	if n != 3 {
-		t.Errorf("%d commands were looked at, want 3", n)
+		t.Errorf("the test checked %d commands, want 3", n)
 	}
 }

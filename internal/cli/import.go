@@ -45,7 +45,7 @@ type importing struct {
 	state   map[*clientfile.Server]string // the result for each server
 	absent  []string                      // why named clients have no servers here
 	added   int
-	ignored bool // a .gitignore of the folder names the file of --secrets
+	ignored bool // a .gitignore of the folder excludes the file of --secrets
 	changed int  // existing servers that got an accepted member
 }
 
@@ -301,7 +301,7 @@ func (i *importing) isWritten(s *clientfile.Server) bool {
 	return i.state[s] == "added" || i.state[s] == "changed"
 }
 
-// refused returns the error that the gateway would report, with the place in the client's file.
+// refused returns the fault that the gateway would report, with its place in the client's file.
 func (i *importing) refused(err error) error {
 	faults, _ := errors.AsType[config.Faults](err)
 	var lines []string
@@ -324,7 +324,8 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 		return "", nil
 	}
 	if i.Secrets != "" {
-		if err := os.MkdirAll(i.Dir, 0o700); err != nil { // the file may be in it
+		// the file of --secrets may be in this folder
+		if err := os.MkdirAll(i.Dir, 0o700); err != nil {
 			return "", fmt.Errorf("%w; nothing was changed", err)
 		}
 		err = createFile(i.Secrets, append([]byte(secretsMark), i.exports(true)...), 0o600)
@@ -336,7 +337,7 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 		}
 		defer func() {
 			if err != nil {
-				_ = os.Remove(i.Secrets) // nothing refers to it
+				_ = os.Remove(i.Secrets) // the config does not refer to it
 			}
 		}()
 		if i.before == nil { // create .gitignore as init does

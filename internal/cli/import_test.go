@@ -14,9 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// newUser returns a terminal of a user who has every client, in the folder of a project. It
-// simulates a separate machine, so that no test sees the files of the developer. back is the folder
-// of the tests.
+// newUser returns a terminal of a user who has every client, in a project's folder. It simulates a
+// separate machine, so that no test reads the developer's files. back is the folder of the tests.
 func newUser(t *testing.T) (s *terminal, home, back string) {
 	t.Helper()
 	root, back := t.TempDir(), here(t)
@@ -69,7 +68,7 @@ func TestImportSession(t *testing.T) {
 	s, home, back := newUser(t)
 	s.must(0, "import", "cursor", "--dir", "gate", "--dry-run")
 	if _, err := os.Stat("gate"); err == nil {
-		t.Error("a dry run made the folder")
+		t.Error("a dry run created the folder")
 	}
 	s.must(0, "import", "cursor", "--dir", "gate")
 	s.must(0, "import", "cursor", "--dir", "gate")
@@ -77,7 +76,8 @@ func TestImportSession(t *testing.T) {
 	s.must(0, "import", "claude-code", "codex", "--dir", "gate", "--skip", "context7")
 	s.must(0, "import", "windsurf", "--dir", "gate", "--only", "github", "-o", "json")
 	s.must(0, "import", "claude-desktop", "--dir", "gate", "--as", "github=github-docker")
-	newTerminal(t, nil).must(0, "check", "gate") // its version of the config contains paths
+	// use another terminal, because the version of this config depends on paths
+	newTerminal(t, nil).must(0, "check", "gate")
 	if cfg, err := config.Parse([]byte(contents(t, configPath))); err != nil || len(cfg.Servers) < 20 {
 		t.Errorf("%v, %v", cfg, err)
 	}
@@ -93,7 +93,8 @@ func TestImportSession(t *testing.T) {
 	s.check("import")
 }
 
-// A missing client does not prevent the import from others. The exit code reports it.
+// If one client is missing, the command still imports from the other clients. The exit code reports
+// the missing client.
 func TestImportAbsentClient(t *testing.T) {
 	s, home, _ := newUser(t)
 	require.OK(t, os.RemoveAll(filepath.Join(home, ".gemini")))
@@ -101,7 +102,7 @@ func TestImportAbsentClient(t *testing.T) {
 	text := s.text.String()
 	for _, part := range []string{"gemini has no servers on this machine; looked in ", "the report above is about the others"} {
 		if !strings.Contains(text, part) {
-			t.Errorf("it does not say %q: %s", part, text)
+			t.Errorf("import does not print %q: %s", part, text)
 		}
 	}
 	cfg, err := config.Parse([]byte(contents(t, configPath)))
@@ -110,7 +111,7 @@ func TestImportAbsentClient(t *testing.T) {
 	}
 	s.must(1, "import", "gemini", "--dir", "other")
 	if _, err := os.Stat("other"); err == nil {
-		t.Error("without any server the folder was made")
+		t.Error("an import without servers created the folder")
 	}
 }
 
@@ -136,7 +137,7 @@ func TestImportRefusals(t *testing.T) {
 	s.must(1, "import", "codex", "--only", "nothing", "--dir", "gate")
 	s.must(2, "import")
 	if _, err := os.Stat("gate"); err == nil {
-		t.Error("a refusal made the folder")
+		t.Error("a refused import created the folder")
 	}
 	s.must(0, "import", "commented.json", "clash.json", "--dir", "gate")
 	before := contents(t, configPath)
@@ -147,10 +148,10 @@ func TestImportRefusals(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, code := s.runIn(ended, "import", "codex", "--dir", "gate"); code != 1 {
-		t.Errorf("interrupted, it ends with %d", code)
+		t.Errorf("the interrupted command ends with %d, want 1", code)
 	}
 	if after := contents(t, configPath); after != before {
-		t.Errorf("a refusal changed the config:\n%s", after)
+		t.Errorf("a refused import changed the config:\n%s", after)
 	}
 	if entries, err := os.ReadDir("gate/config"); err != nil || len(entries) != 2 {
 		t.Errorf("a refusal left %v, %v", entries, err)
@@ -162,7 +163,7 @@ func TestImportRefusals(t *testing.T) {
 		s.must(0, "import", "clash.json", "--dir", "gate", "--only", "A", "--as", "A=other")
 	}
 	if got := contents(t, configPath); strings.Count(got, "https://other.example.com/mcp") != 1 {
-		t.Errorf("with another name:\n%s", got)
+		t.Errorf("after an import under another name:\n%s", got)
 	}
 	require.OK(t, os.RemoveAll(filepath.Join(home, ".gemini")))
 	s.must(1, "import", "gemini", "--dir", "gate")
@@ -175,7 +176,7 @@ func TestImportRefusals(t *testing.T) {
 	s.check("import_refusals")
 }
 
-// A project's file may come with a repository that another person wrote.
+// A project's file may come from another person, with the repository.
 func TestImportChecksSession(t *testing.T) {
 	s, _, back := newUser(t)
 	require.OK(t, os.WriteFile("hostile.json", []byte(`{
@@ -219,13 +220,14 @@ func TestImportEndsOnWhatHasNoEnd(t *testing.T) {
 	}
 }
 
-// The file of --secrets is useless, and contains credentials, if nothing refers to it.
+// If the import fails, the file of --secrets is removed: it contains credentials, and no config
+// refers to it.
 func TestImportLeavesNoSecretsBehind(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems have other limits of a path")
 	}
 	s, home, _ := newUser(t)
-	// The config's path has the maximum length, so no name for a copy exists.
+	// The config's path has the maximum length, so the name of a copy would be too long.
 	dir := strings.Repeat(strings.Repeat("d", 199)+"/", 20) + strings.Repeat("e", 44)
 	require.OK(t, os.MkdirAll(filepath.Join(dir, "config"), 0o755))
 	config := filepath.Join(dir, "config", "mcp_config.json")
@@ -235,7 +237,7 @@ func TestImportLeavesNoSecretsBehind(t *testing.T) {
 		t.Errorf("it ends with %d", code)
 	}
 	if _, err := os.Stat("left.env"); err == nil {
-		t.Error("the credentials were left")
+		t.Error("the file with the credentials was not removed")
 	}
 	if contents(t, config) != `{"mcpServers": {}}` {
 		t.Error("the config was changed")

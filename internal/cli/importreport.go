@@ -38,10 +38,11 @@ type neededVariable struct {
 // A secretsFile is the file of --secrets.
 type secretsFile struct {
 	File    string `json:"file"`
-	Ignored bool   `json:"ignored"` // a .gitignore names it
+	Ignored bool   `json:"ignored"` // a .gitignore excludes the file
 }
 
-// A checkedMember is a member of an entry that can do harm. Import omits it unless it is accepted.
+// A checkedMember is a member of an entry that can do harm. Import omits the member unless a person
+// accepts it.
 type checkedMember struct {
 	Member   string `json:"member"` // in the syntax of --accept
 	Why      string `json:"why"`

@@ -63,7 +63,7 @@ func (c initCmd) write(ctx context.Context, report *strings.Builder) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil { // it will contain keys
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(c.Dir, filepath.Dir(filepath.FromSlash(config.Key))), 0o755); err != nil { //nolint:gosec // it is for a repository
+	if err := os.MkdirAll(filepath.Join(c.Dir, filepath.Dir(filepath.FromSlash(config.Key))), 0o755); err != nil { //nolint:gosec // the folder belongs in a repository, so it needs no secrecy
 		return err
 	}
 	if err := c.ignore(ctx, report); err != nil {
@@ -117,5 +117,5 @@ func (c initCmd) next(report *strings.Builder) {
 	fmt.Fprintf(t, "  portcullis check%s\tsee what is wrong, and what each rule denies\n", place)
 	fmt.Fprintf(t, "  portcullis serve%s\trun the gateway; it reads every change of the files "+
 		"within seconds\n", flag)
-	_ = t.Flush() // writes into memory
+	_ = t.Flush() // cannot fail: it writes into memory
 }

@@ -37,7 +37,7 @@ func TestInitFiles(t *testing.T) {
 	}
 	sample, _, _ := strings.Cut(strings.Join(shown, ""), "portcullis check prints")
 	if rules, err = policy.Parse([]byte(sample)); err != nil || len(rules.Warnings()) > 0 || !strings.Contains(sample, "forbid") {
-		t.Errorf("the rule that it shows: %v, %v\n%s", rules, err, sample)
+		t.Errorf("the example rule of the first policy: %v, %v\n%s", rules, err, sample)
 	}
 }
 
@@ -73,20 +73,20 @@ func TestInitSession(t *testing.T) {
 	if os.Geteuid() != 0 { // no mode restricts root
 		_, code := newTerminal(t, nil).run("init", "closed")
 		if code != 1 {
-			t.Errorf("a folder that cannot be written: %d", code)
+			t.Errorf("exit code for an unwritable folder = %d, want 1", code)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.runIn(ended, "init", "later")
 	if _, err := os.Stat("later/config/mcp_config.json"); err == nil {
-		t.Error("interrupted, it wrote a file")
+		t.Error("the interrupted command wrote a file")
 	}
 	t.Chdir(back)
 	s.check("init")
 }
 
-// The .gitignore contains all files of a gateway that must not be in a repository, as Git reads it.
+// With the .gitignore of init, Git ignores all files of a gateway that must not be in a repository.
 func TestInitIgnoresState(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
@@ -107,7 +107,7 @@ func TestInitIgnoresState(t *testing.T) {
 	_, err := backUp(filepath.Join(dir, "config", "mcp_config.json"), time.Now())
 	require.OK(t, err)
 	if got := git("status", "--porcelain", "--untracked-files=all"); got != "?? .gitignore\n?? config/mcp_config.json\n?? config/policy.cedar\n" {
-		t.Errorf("git would take\n%s", got)
+		t.Errorf("git would add\n%s", got)
 	}
 }
 

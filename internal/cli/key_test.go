@@ -44,7 +44,7 @@ func TestAdminKey(t *testing.T) {
 		}
 		again, log, err := open(t, dir)
 		if err != nil || !again.Equal(key) || log != "" {
-			t.Errorf("the next start: %v, the same key %v, log %s", err, again.Equal(key), log)
+			t.Errorf("the next start: error %v, same key %v, log %s", err, again.Equal(key), log)
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 			t.Errorf("the folder holds %v, %v", files, err)
@@ -61,7 +61,7 @@ func TestAdminKey(t *testing.T) {
 			}
 		}
 	})
-	t.Run("that is damaged is not taken for one", func(t *testing.T) {
+	t.Run("that is damaged is not used", func(t *testing.T) {
 		for _, text := range []string{"", "pca_", "\n", token.New().Reveal()} {
 			dir, path, _ := first(t)
 			require.OK(t, os.WriteFile(path, []byte(text), 0o600))
@@ -70,17 +70,17 @@ func TestAdminKey(t *testing.T) {
 			}
 		}
 	})
-	t.Run("is no link to somewhere else", func(t *testing.T) {
+	t.Run("that is a link is refused", func(t *testing.T) {
 		_, elsewhere, _ := first(t)
 		dir := t.TempDir()
 		require.OK(t, os.Symlink(elsewhere, filepath.Join(dir, folder.KeyFile)))
 		if _, _, err := open(t, dir); err == nil {
-			t.Error("it is followed")
+			t.Error("the link was followed")
 		}
 	})
 }
 
-// On a laptop, any program that can send HTTP may be the agent.
+// /admin needs the key, because on a laptop any program that can send HTTP may be the agent.
 func TestAdminNeedsTheKey(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "--demo")
@@ -113,11 +113,11 @@ func TestAdminNeedsTheKey(t *testing.T) {
 		t.Errorf("the link of the blocked call answers %d to %q", r.Status, to)
 	}
 	if still := p.Call("call_tool_write", assign); !still.IsError {
-		t.Errorf("the tool was opened: %s", still.Raw)
+		t.Errorf("the tool is callable without a decision: %s", still.Raw)
 	}
 	for _, path := range []string{"/admin/login", "/healthz"} {
 		if r := p.stranger().Send(path, ""); r.Status != http.StatusOK {
-			t.Errorf("%s = %d, want it open", path, r.Status)
+			t.Errorf("%s = %d, want 200 without a key", path, r.Status)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestSignInLink(t *testing.T) {
 	require.OK(t, err)
 	again.Body.Close()
 	if again.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the link again: %d", again.StatusCode)
+		t.Errorf("the second use of the link: %d, want 401", again.StatusCode)
 	}
 	for name, path := range map[string]string{"the agents' address": "/mcp", "health": "/healthz"} {
 		u, err := url.Parse(p.URL + path)
@@ -175,7 +175,7 @@ func TestAdminKeyBeyondLoopback(t *testing.T) {
 	}
 }
 
-// No message links to a page that accepts nobody.
+// If nobody can use /admin, no message has a link to it.
 func TestBannerWhereAdminIsClosed(t *testing.T) {
 	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:8080"))
 	for auth, closed := range map[string]bool{"none": true, "iam": false} {
@@ -187,10 +187,11 @@ func TestBannerWhereAdminIsClosed(t *testing.T) {
 		b.writeNext(&text, "2 tools")
 		if says := strings.Contains(text.String(), "/admin is closed: ") && strings.Contains(text.String(), "127.0.0.1:8080") &&
 			strings.Contains(text.String(), "while it is closed"); says != closed {
-			t.Errorf("%s: it says so %v, want %v:\n%s", auth, says, closed, text.String())
+			t.Errorf("%s: the banner says that /admin is closed: %v, want %v:\n%s",
+				auth, says, closed, text.String())
 		}
 		if leads := strings.Contains(text.String(), "192.0.2.1:8080/admin"); leads == closed {
-			t.Errorf("%s: it leads to /admin %v:\n%s", auth, leads, text.String())
+			t.Errorf("%s: the banner has a link to /admin: %v:\n%s", auth, leads, text.String())
 		}
 	}
 }

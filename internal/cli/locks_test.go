@@ -110,11 +110,11 @@ func (w *realTools) statuses() map[string]int {
 	return out
 }
 
-// allLocked checks that every answer of the gateway says that all tools are locked for one reason.
+// allLocked checks that all tools are locked for this one reason in every answer of the gateway.
 func (w *realTools) allLocked(status string) {
 	w.T.Helper()
 	if got := w.statuses(); got[status] != 527 {
-		w.T.Errorf("%s: describe_tools says %v", status, got)
+		w.T.Errorf("%s: the statuses in describe_tools are %v", status, got)
 	}
 	counted := 0
 	for args := (map[string]any{"operation": "list"}); args != nil; {

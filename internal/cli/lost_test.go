@@ -149,14 +149,14 @@ func (s *shop) callable(url string) []string {
 	}
 	for _, x := range found.Tools {
 		if !slices.Contains(open, strings.TrimPrefix(x.Name, "shop:")) {
-			s.t.Errorf("a search shows %s as callable, and it is not", x.Name)
+			s.t.Errorf("a search shows %s as callable, but its call fails", x.Name)
 		}
 	}
 	return open
 }
 
-// after damages a copy of today's folder with spoil, runs the program with args if there are any,
-// and returns the callable tools, in words.
+// after damages a copy of today's folder with spoil, and runs the program with args if there are
+// any. It returns the callable tools, as a list and in words.
 func (s *shop) after(spoil func(s *shop, path string), synced bool, args ...string) (cell string, open []string) {
 	s.t.Helper()
 	root := filepath.Join(s.t.TempDir(), "gateway")
@@ -227,10 +227,11 @@ func TestLostApprovals(t *testing.T) {
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", loss.name, before, synced, restored, accepted)
 		for step, open := range map[string][]string{"before a sync": open1, "after a sync": open2, "after restore": open3, "after accept": open4} {
 			for _, name := range open {
-				// a person accepted it
+				// accept keeps the old version, in which shut is callable
 				accepts := step == "after accept" && loss.name == "restored to yesterday" && name == "shut"
 				if !slices.Contains(today, name) && !accepts {
-					t.Errorf("%s, %s: %s was locked and is callable", loss.name, step, name)
+					t.Errorf("%s, %s: %s is callable, but it was locked today",
+						loss.name, step, name)
 				}
 			}
 		}
@@ -254,15 +255,16 @@ func TestApprovalsCommand(t *testing.T) {
 		err := run(t.Context(), append(args, "--dir", s.dir, "--actor", "ann"), &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard})
 		return out.String(), err
 	}
-	if out, err := command("approvals", "restore"); err != nil || out != "0 records settled; every other record was there\n" {
-		t.Errorf("where nothing was lost it says %q, %v", out, err)
+	if out, err := command("approvals", "restore"); err != nil || out != "0 records reconciled; no other record was lost\n" {
+		t.Errorf("restore without a loss prints %q, %v", out, err)
 	}
 	if _, err := command("approvals", "forget"); err == nil || !strings.Contains(err.Error(), "unexpected argument forget") {
-		t.Errorf("an unknown word: %v", err)
+		t.Errorf("an unknown subcommand: %v", err)
 	}
 	s.check(os.WriteFile(path, []byte("damaged"), 0o600))
 	if _, err := command("serve", "--addr", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis approvals restore --dir") {
-		t.Errorf("start beside a damaged file: %v, want the file and the way back", err)
+		t.Errorf("start with a damaged file: %v, want the file's path and the command that "+
+			"restores it", err)
 	}
 	if _, err := command("approvals", "accept"); !errors.Is(err, bolt.ErrDamaged) {
 		t.Errorf("accept of a damaged file: %v", err)
@@ -271,10 +273,10 @@ func TestApprovalsCommand(t *testing.T) {
 	require.OK(t, err)
 	for _, want := range []string{
 		"is damaged: it is kept as", "shop:allowed: approved\n", "shop:changed: changed, waits for approval\n",
-		"shop:shut: approved, disabled\n", "shop:waiting: waits for approval\n", "6 records settled",
+		"shop:shut: approved, disabled\n", "shop:waiting: waits for approval\n", "6 records reconciled",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("restore does not print %q:\n%s", want, out)
 		}
 	}
 	kept, err := filepath.Glob(path + ".damaged-*")
@@ -290,8 +292,8 @@ func TestApprovalsCommand(t *testing.T) {
 	}
 }
 
-// The operator learns that records were restored, until a person settles them. /admin of the
-// running program also says so.
+// The health of the program, also at /admin, reports restored records until a person reconciles
+// them.
 func TestRecoveredApprovals(t *testing.T) {
 	s := newShop(t)
 	condition := func() (c state.Condition, codes []string) {
@@ -308,7 +310,7 @@ func TestRecoveredApprovals(t *testing.T) {
 	s.check(os.Remove(filepath.Join(s.dir, folder.ApprovalsFile)))
 	for range 2 {
 		if c, codes := condition(); c != state.Degraded || !slices.Equal(codes, []string{"approvals_restored"}) {
-			t.Errorf("after the recovery it is %s: %v", c, codes)
+			t.Errorf("after the recovery the condition is %s: %v", c, codes)
 		}
 	}
 	p := start(t, s.dir)
@@ -332,10 +334,10 @@ func TestRecoveredApprovals(t *testing.T) {
 		t.Errorf("settled: %+v", out)
 	}
 	if got := health(); got != "ok" {
-		t.Errorf("/healthz says %q after it was settled", got)
+		t.Errorf("/healthz = %q after the reconciliation, want ok", got)
 	}
 	require.OK(t, p.stop())
 	if c, codes := condition(); c != state.OK {
-		t.Errorf("after it was settled it is %s: %v", c, codes)
+		t.Errorf("after the reconciliation the condition is %s: %v", c, codes)
 	}
 }

@@ -22,8 +22,7 @@ func (c *byteCount) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A command prints with at most three times the size of the definitions and 10 MB, for any
-// definitions. It never needs more at one time.
+// To print any definitions, a command needs at most three times their size plus 10 MB at one time.
 func TestPrintMemory(t *testing.T) {
 	for name, s := range allocated.Shapes(tool.MaxDefinition - 100) {
 		changed := decide.Tool{
@@ -42,11 +41,12 @@ func TestPrintMemory(t *testing.T) {
 			{"approve of a new one", func(w io.Writer) { showReview(w, fresh) }},
 			{"diff of a new one", func(w io.Writer) { marker{w: w, colour: true}.words(fresh) }},
 			{"diff --raw of a new one", func(w io.Writer) { marker{w: w, colour: true}.raw(fresh) }},
-			{"-o json", func(w io.Writer) { _ = printJSON(w, changed) }}, // it does not fail
+			// writes to a counter do not fail
+			{"-o json", func(w io.Writer) { _ = printJSON(w, changed) }},
 		} {
 			var printed byteCount
-			// The data compared for one line is garbage at the next, and other goroutines of the
-			// test program allocate too.
+			// allow more in total: the data for each line is garbage at the next line, and other
+			// goroutines allocate too
 			const beside = 15<<20 + 256<<10
 			n, most := allocated.By(func() { printed = 0; tt.print(&printed) }), uint64(3*(len(s.Before)+len(s.Now))+10<<20)
 			if n > most+beside || uint64(printed) > most || printed == 0 {
@@ -56,7 +56,7 @@ func TestPrintMemory(t *testing.T) {
 	}
 }
 
-// Nested arguments of a call are printed whole with little memory.
+// Printing deeply nested arguments of a call completely needs little memory.
 func TestPrintArgumentsMemory(t *testing.T) {
 	arguments := strings.Repeat(`[`, 9_400) + strings.Repeat(`]`, 9_400)
 	var out bytes.Buffer

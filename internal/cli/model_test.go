@@ -33,7 +33,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 				t.Errorf("%s: help %q: want a sentence", path, n.Help)
 			}
 			example := "portcullis " + path
-			if n.Parent.DefaultCmd == n { // it works without its name
+			if n.Parent.DefaultCmd == n { // the default command also works without its name
 				example = strings.TrimSuffix(example, " "+n.Name)
 			}
 			if !strings.Contains(n.Detail, example) {

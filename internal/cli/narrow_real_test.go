@@ -160,7 +160,7 @@ func (w *realTools) searches(t *testing.T, client string, x walk, ids, servers [
 		for _, name := range namesIn(t, json.RawMessage(textOf(t, a.Result))) {
 			found++
 			if _, ok := slices.BinarySearch(ids, name); !ok {
-				t.Errorf("%q finds %s, which is outside", benchQueries[n], name)
+				t.Errorf("%q finds %s, which is outside the selection", benchQueries[n], name)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func TestInspectorNarrowsRealTools(t *testing.T) {
 		}
 		out, err := testclients.Inspector(t, w.URL+"/mcp", protocol, "--method", "tools/list", "--header", "X-MCP-Toolsets: git, gti")
 		if err == nil || !strings.Contains(err.Error()+string(out), "Unknown toolset: gti") {
-			t.Errorf("%s: a wrong name is answered with %s, %v", protocol, out, err)
+			t.Errorf("%s: the answer to an unknown toolset is %s, %v", protocol, out, err)
 		}
 	}
 	w.inMode("search")
@@ -199,11 +199,11 @@ func TestInspectorNarrowsRealTools(t *testing.T) {
 	require.OK(t, err)
 	found := namesIn(t, json.RawMessage(textOf(t, out)))
 	if len(found) == 0 || slices.ContainsFunc(found, func(name string) bool { return !strings.HasPrefix(name, "git:") || name == "git:git_reset" }) {
-		t.Errorf("the Inspector finds %v", found)
+		t.Errorf("the Inspector finds %v, want only tools of git", found)
 	}
 }
 
-// The test needs no Node.
+// The test does the same without Node.
 func TestRealToolsNarrowAlikeInBothEras(t *testing.T) {
 	w := newReal(t, realSettings)
 	w.inMode("direct")

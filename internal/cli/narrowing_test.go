@@ -65,7 +65,7 @@ func TestAFilteredListIsPrivate(t *testing.T) {
 	}
 }
 
-// A web page may send every header that narrows a request.
+// CORS allows web pages to send every header that narrows a request.
 func TestPagesMayNarrow(t *testing.T) {
 	o := newToolsetGateway(t, "search", `{}`)
 	for _, path := range []string{"/mcp", "/mcp/readonly", "/mcp/x/files"} {
@@ -114,7 +114,8 @@ func TestNamesOutsideTheBound(t *testing.T) {
 			}
 		}
 		if got, want := refusal("X-MCP-Toolsets", "folders"), refusal("X-MCP-Toolsets", "nope"); got != want {
-			t.Errorf("a toolset that is not offered: %s, want %s", got, want)
+			t.Errorf("refusal of a toolset that is not offered: %s, want the refusal of an "+
+				"unknown toolset: %s", got, want)
 		}
 	})
 }

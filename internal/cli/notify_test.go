@@ -21,7 +21,7 @@ import (
 )
 
 // People get notices while the gateway runs, including notices from before its last end. An
-// unreachable target stops nothing.
+// unreachable target does not delay notices to other targets.
 func TestServeSendsNotices(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
@@ -74,7 +74,7 @@ func TestServeSendsNotices(t *testing.T) {
 	link := p.URL + "/admin/servers/git"
 	// the failed notice is due a minute after its failure
 	if len(got) != 2 || !strings.Contains(got[1], link) {
-		t.Errorf("told %q, want the link %s", got, link)
+		t.Errorf("the receiver got %q, want a second notice with the link %s", got, link)
 	}
 	mu.Unlock()
 }

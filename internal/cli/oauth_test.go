@@ -41,7 +41,7 @@ func consent(ctx context.Context, args *auth.AuthorizationArgs) (*auth.Authoriza
 	return &auth.AuthorizationResult{Code: q.Get("code"), State: q.Get("state")}, nil
 }
 
-// login opens a session of the SDK's client, which knows only the gateway's address.
+// login opens a session with the SDK's client. The client gets only the gateway's address.
 func (g *guardedGateway) login(t *testing.T) *mcp.ClientSession {
 	t.Helper()
 	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
@@ -226,7 +226,8 @@ func TestTypeScriptTooSmallAScope(t *testing.T) {
 	}
 }
 
-// The issuer gives a client only the scopes that it registered: the scopes of the first challenge.
+// The issuer gives a client only the scopes that the client registered, which come from the first
+// challenge.
 func TestTypeScriptStrictIssuer(t *testing.T) {
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {

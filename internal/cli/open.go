@@ -98,7 +98,7 @@ func browser(getenv func(string) string) func(context.Context, string) error {
 		words = []string{"xdg-open"}
 	}
 	return func(ctx context.Context, at string) error {
-		err := exec.CommandContext(ctx, words[0], append(words[1:], at)...).Run() //nolint:gosec // the address is one of ours, and no shell reads it
+		err := exec.CommandContext(ctx, words[0], append(words[1:], at)...).Run() //nolint:gosec // the address is the gateway's, and no shell interprets it
 		if errors.Is(err, exec.ErrNotFound) {
 			return fmt.Errorf("%s is not installed", words[0])
 		}

@@ -23,7 +23,7 @@ func TestOpenSession(t *testing.T) {
 	s.must(0, "open", "--dir", dir, "--page", "tools?status=pending_approval")
 	s.must(0, "open", "--url", p.URL+"/mcp", "--page", "/admin/requests")
 	if want := []string{p.URL + "/admin/tools?status=pending_approval", p.URL + "/admin/requests"}; !slices.Equal(opened, want) {
-		t.Errorf("it opens %q, want %q", opened, want)
+		t.Errorf("open opens %q, want %q", opened, want)
 	}
 	s.browse = func(context.Context, string) error { return errors.New("xdg-open is not installed") }
 	s.must(0, "open", "--dir", dir)

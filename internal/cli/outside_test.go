@@ -96,8 +96,8 @@ func checkEvent(t *testing.T, name, text string, holds, not []string) {
 	}
 }
 
-// The upstream is the reference server of the protocol's authors. The config denies one tool, and a
-// person has disabled another tool.
+// The upstream server is the reference server of the protocol's authors. The config denies one of
+// its tools, and a person has disabled another tool.
 func TestServerEverything(t *testing.T) {
 	url := testclients.ServerEverything(t)
 	dir := t.TempDir()

@@ -39,7 +39,7 @@ func TestBadPolicy(t *testing.T) {
 forbid (principal, action, resource) when { resource.name like "delete_*" };`
 	o := newToolsetGateway(t, "search", `{}`)
 	if got := o.Call("call_tool_destructive", map[string]any{"name": "files:delete_file"}); got.IsError {
-		t.Fatalf("without a policy the tool answers %s", got.Raw)
+		t.Fatalf("the call without a policy answers %s", got.Raw)
 	}
 	programtest.WritePolicy(t, o.dir, good)
 	locked := func(p *program) bool {
@@ -66,10 +66,10 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 			t.Errorf("faults = %+v", f)
 		}
 		if !locked(p) {
-			t.Error("the good policy's lock is gone")
+			t.Error("the last good policy no longer locks the tool")
 		}
 		if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file"}); got.IsError {
-			t.Errorf("what the good policy permits answers %s", got.Raw)
+			t.Errorf("a call that the last good policy permits answers %s", got.Raw)
 		}
 	}
 	check(o.program)
@@ -78,8 +78,8 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 	check(again)
 
 	programtest.WritePolicy(t, again.dir, strings.Replace(good, "delete_*", "get_*", 1))
-	local.Until(t, "the mended policy is in use", func() bool { return again.health().Status == "ok" })
+	local.Until(t, "the corrected policy is in use", func() bool { return again.health().Status == "ok" })
 	if locked(again) {
-		t.Error("the older policy outlives the file that is good")
+		t.Error("the older policy is still in use after the file was corrected")
 	}
 }

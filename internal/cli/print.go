@@ -50,7 +50,7 @@ func printJSON(w io.Writer, value any) error {
 }
 
 // escaped returns indented JSON in which each unprintable character of a string is a JSON escape,
-// because a terminal obeys some of them.
+// because some of these characters control a terminal.
 func escaped(json string) string {
 	var out strings.Builder
 	for _, r := range json {

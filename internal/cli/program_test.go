@@ -30,7 +30,7 @@ func TestEditedConfig(t *testing.T) {
 	p := start(t, dir)
 	call := func() agenttest.Result { return p.Call("call_tool_read", map[string]any{"name": "s:ping"}) }
 	if got := call(); got.IsError {
-		t.Fatalf("the open tool answers %s", got.Raw)
+		t.Fatalf("the callable tool answers %s", got.Raw)
 	}
 	programtest.WriteConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
 	local.Until(t, "the edited config locks the tool", func() bool { return strings.Contains(call().Text, "disabled_by_config") })
@@ -47,12 +47,13 @@ func TestBadConfig(t *testing.T) {
 		return h.Status == "degraded" && len(h.Reasons) == 1 && h.Reasons[0].Code == "config_refused"
 	})
 	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
-		t.Errorf("the good config's lock is gone: %s", got.Raw)
+		t.Errorf("the last good config no longer locks the tool: %s", got.Raw)
 	}
 	require.OK(t, p.stop())
 	again := start(t, dir)
 	if got := again.Call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
-		t.Errorf("after a restart beside the bad file the lock is gone: %s", got.Raw)
+		t.Errorf("after a restart with the bad file, the last good config no longer locks the "+
+			"tool: %s", got.Raw)
 	}
 }
 
@@ -66,7 +67,7 @@ func TestWithoutConfig(t *testing.T) {
 	}
 }
 
-// An upstream is down when the gateway starts, and comes back later.
+// An upstream server is down when the gateway starts, and works again later.
 func TestServerThatComesBack(t *testing.T) {
 	server, config := ping(t)
 	dir := t.TempDir()
@@ -77,16 +78,17 @@ func TestServerThatComesBack(t *testing.T) {
 	p := start(t, dir)
 	got := p.Call("retrieve_tools", map[string]any{"query": "ping"})
 	if !strings.Contains(got.Text, "s:ping") {
-		t.Errorf("the stored catalog does not answer: %s", got.Text)
+		t.Errorf("the search does not use the stored catalog: %s", got.Text)
 	}
 	got = p.Call("call_tool_read", map[string]any{"name": "s:ping"})
 	if !got.IsError || !strings.Contains(got.Text, "MCP server 's' is unavailable and needs attention") {
 		t.Errorf("a call of a dead server answers %s", got.Raw)
 	}
 	require.OK(t, server.Return())
-	// A server that refuses connections counts as broken for a minute, unless a sync succeeds.
+	// The circuit breaker refuses calls to a server that refused connections, for a minute or until
+	// a sync succeeds.
 	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); got.IsError {
-		t.Errorf("the server that came back is not called: %s", got.Raw)
+		t.Errorf("a call of the server that works again fails: %s", got.Raw)
 	}
 }

@@ -32,7 +32,7 @@ type progress struct {
 
 	mu          sync.Mutex
 	done, total int    // total 0: unknown
-	last        string // the last one that ended
+	last        string // name of the last finished thing
 	began       time.Time
 	every       time.Duration
 	timer       *time.Timer // nil: it does not run
@@ -80,7 +80,7 @@ func (p *progress) stop() {
 func (p *progress) show() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.timer == nil { // it ended at this moment
+	if p.timer == nil { // end was called at this moment
 		return
 	}
 	if p.terminal {

@@ -59,7 +59,8 @@ type pushedFile struct {
 }
 
 func (p *push) run(ctx context.Context, c pushCmd, env *environment, out io.Writer) (err error) {
-	set := func(string) string { return "set" } // the functions have another environment
+	// the variables are set in the environment of the functions
+	set := func(string) string { return "set" }
 	p.Files = []pushedFile{}
 	p.Check, err = check(ctx, c.Dir, set, out)
 	if p.Check.OK = err == nil; err != nil {
@@ -87,7 +88,7 @@ func (p *push) run(ctx context.Context, c pushCmd, env *environment, out io.Writ
 	return p.store(ctx, objects, out)
 }
 
-// A file is one of the operator's two files.
+// A file is the config or the policy.
 type file struct {
 	key    string
 	data   []byte
@@ -95,8 +96,8 @@ type file struct {
 	stored string // its version; "": there is none
 }
 
-// read reads the stored files. The policy comes first, so that a tool of a new config is never
-// without its rule.
+// read reads the stored files. The policy comes first in the list, so that the rule about a tool of
+// a new config is stored before the config.
 func (p *push) read(ctx context.Context, objects object.Store) error {
 	p.files = []file{{key: config.Key, data: p.Check.config}}
 	if p.Check.policy != nil {
@@ -169,8 +170,8 @@ func (p *push) compare(ctx context.Context, objects object.Store) object.Source[
 	return rules
 }
 
-// store stores the files that differ. Each file replaces exactly the version that was read, so one
-// of two simultaneous pushes is refused.
+// store stores the files that differ. Each file replaces exactly the version that the push read, so
+// the later of two simultaneous pushes fails.
 func (p *push) store(ctx context.Context, objects object.Store, out io.Writer) error {
 	for _, f := range p.files {
 		version := object.Version(f.data)

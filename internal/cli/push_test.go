@@ -50,7 +50,7 @@ func TestPush(t *testing.T) {
 		t.Errorf("push stored the config before the policy: %q", out)
 	}
 	if again, err := do(t, objects, "--dir", dir); err != nil || strings.Count(again, "unchanged") != 2 {
-		t.Errorf("the same again: %q, %v", again, err)
+		t.Errorf("push of the same files again: %q, %v", again, err)
 	}
 }
 
@@ -62,7 +62,8 @@ func TestPushVariables(t *testing.T) {
 	}
 }
 
-// A folder without a policy removes none; the output says which policy applies.
+// A push of a folder without a policy does not remove the stored policy. The output names the
+// policy that applies.
 func TestPushWithoutPolicy(t *testing.T) {
 	const rule = "forbid (principal, action, resource);"
 	version := object.Version([]byte(rule))[:12]
@@ -71,10 +72,10 @@ func TestPushWithoutPolicy(t *testing.T) {
 		stored map[string]string
 		want   string
 	}{
-		{"never one", nil, "there is none, so policy permits everything"},
-		{"one in the bucket", map[string]string{policy.Key: rule}, "is not in the folder: version " + version + " stays in use; to have none, push an empty file"},
+		{"no policy anywhere", nil, "there is none, so policy permits everything"},
+		{"a policy in the bucket", map[string]string{policy.Key: rule}, "is not in the folder: version " + version + " stays in use; to have none, push an empty file"},
 		{"gone from the bucket", map[string]string{catalog.PolicyFile.LastGood: rule}, "is neither in the folder nor in the bucket any more: the last good version " + version + " stays in use"},
-		{"a broken one in the bucket", map[string]string{policy.Key: "forbid ("}, "tools stay locked until you push one that can"},
+		{"a broken policy in the bucket", map[string]string{policy.Key: "forbid ("}, "tools stay locked until you push one that can"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			objects := &objecttest.Mem{}
@@ -85,7 +86,7 @@ func TestPushWithoutPolicy(t *testing.T) {
 			}
 			out, err := do(t, objects, "--dir", configFolder(t, map[string]string{"mcp_config.json": good}))
 			if err != nil || !strings.Contains(out, c.want) {
-				t.Errorf("push said %q, %v; want %q", out, err, c.want)
+				t.Errorf("push printed %q, %v; want %q", out, err, c.want)
 			}
 			for key, data := range c.stored {
 				if o, err := objects.Get(t.Context(), key, ""); err != nil || string(o.Data) != data {
@@ -133,7 +134,7 @@ func TestPushConflict(t *testing.T) {
 	}
 }
 
-// A mover is a store whose config changes right after it was read.
+// A mover is a store whose config changes immediately after each read.
 type mover struct{ object.Store }
 
 func (m *mover) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, error) {

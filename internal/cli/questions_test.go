@@ -14,13 +14,13 @@ import (
 )
 
 // asker returns a server of the official SDK. Its tool reports progress, and asks its client two
-// questions, one after the other. In the stateless protocol the questions are results, otherwise
-// requests.
+// questions, one after the other. In the stateless protocol the questions are results; in the
+// handshake protocol they are requests.
 func asker(t *testing.T, stateless bool) *httptest.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "asker", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "book"}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 		if token := req.Params.GetProgressToken(); token != nil {
-			// a client that has left reads nothing
+			// the error does not matter: a client that has left reads nothing
 			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Message: "asking"})
 		}
 		elicit := func(message string) *mcp.ElicitParams {
@@ -57,7 +57,8 @@ func asker(t *testing.T, stateless bool) *httptest.Server {
 	return srv
 }
 
-// For any protocols of client and server, the client gets the questions and the progress.
+// For each combination of protocols of client and server, the client gets the questions and the
+// progress.
 func TestQuestionsBetweenEras(t *testing.T) {
 	p := start(t, t.TempDir())
 	defer func() { _ = p.stop() }() // before the servers, which wait for their clients

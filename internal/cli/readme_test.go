@@ -27,8 +27,8 @@ var firstMinute = []string{
 	`"confirm":{"request":"R-`,
 }
 
-// The test runs the README's first minute unchanged, except for port and folder, at a terminal
-// where a person answers yes.
+// The test runs the README's first minute unchanged, except for port and folder, at a terminal. A
+// person answers yes to each question.
 func TestReadmeFirstMinute(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	require.OK(t, err)
@@ -42,7 +42,7 @@ func TestReadmeFirstMinute(t *testing.T) {
 	begin(t, "make run DIR="+dir+" ADDR="+addr, firstMinute[0])
 	const end = "\n---- end of block ----\n"
 	script := ""
-	for _, b := range blocks[1:] { // in one shell, like a reader
+	for _, b := range blocks[1:] { // in one shell, as a reader does
 		script += b[1] + "printf '" + strings.ReplaceAll(end, "\n", `\n`) + "'\n"
 	}
 	script = strings.NewReplacer("127.0.0.1:8080", addr, "cd .portcullis/demo", "cd "+dir,
@@ -60,7 +60,7 @@ func TestReadmeFirstMinute(t *testing.T) {
 		t.Fatalf("the README's commands end with %v:\n%s\n%s", err, out, shown())
 	}
 	if asked := shown(); !strings.Contains(asked, "{+") || !strings.Contains(asked, "Approve this definition, for all agents? [y/N]") {
-		t.Errorf("approve shows no change, or does not ask:\n%s", asked)
+		t.Errorf("approve does not show the change, or does not ask:\n%s", asked)
 	}
 	for i, want := range firstMinute[1:] {
 		if !strings.Contains(printed[i], want) {
@@ -85,7 +85,7 @@ func holdsMessages(t *testing.T, readme, printed string) {
 	quotes = strings.Split(quotes[1], "\n")
 	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	all := port.ReplaceAllString(same(printed), "127.0.0.1:8080")
-	// the other two depend on time; tests with their own clock check them
+	// messages 1 and 2 depend on time; tests with their own clock check them
 	for _, n := range []int{0, 3} {
 		if !strings.Contains(all, same(quotes[n])) {
 			t.Errorf("nothing prints %q:\n%s", quotes[n], all)

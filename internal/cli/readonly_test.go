@@ -36,7 +36,7 @@ func TestReadingCommandsWriteNothing(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			dir, s := t.TempDir(), newTerminal(t, nil)
 			s.env = maps.Clone(env)
-			delete(s.env, "PORTCULLIS_TOKEN_KEY") // so that the folder keeps it
+			delete(s.env, "PORTCULLIS_TOKEN_KEY") // so that the key is in a file of the folder
 			programtest.WriteConfig(t, dir, config(""))
 			readAll(t, s, dir, false)
 			p := startWith(t, s.env, dir)
@@ -44,7 +44,7 @@ func TestReadingCommandsWriteNothing(t *testing.T) {
 			require.OK(t, folder.WriteInfo(dir, folder.Info{Address: "http://127.0.0.1:1", PID: os.Getpid()}))
 			readAll(t, s, dir, true)
 			if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-				t.Errorf("left among temporary files: %v, %v", left, err)
+				t.Errorf("temporary files were not removed: %v, %v", left, err)
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// An everyLock is a gateway whose tools have every kind of lock. The operator's rules come and go
-// in addition.
+// An everyLock is a gateway whose tools have every kind of lock. The test adds and removes denials
+// of the operator.
 type everyLock struct {
 	*program
 	mode    string
@@ -59,14 +59,14 @@ func (c *everyLock) config(settings map[string]string, rest string) string {
 	return c.servers.config(func(name string) string { return settings[name] }, fmt.Sprintf(`, "gateway": {"mode": %q}%s`, c.mode, rest))
 }
 
-// The remedy for a user, and for the operator.
+// Texts about a remedy by the user, and about a lock that only the operator can change.
 var (
 	usersRemedy = regexp.MustCompile(`(?i)ask the user|portcullis page|/admin/|re-?enabl|approv|review|how to unlock`)
 	operators   = "The user cannot override it"
 )
 
-// A denial of the operator can only be lifted by the operator, even if other locks apply.
-// All answers to agents and people say so.
+// Only the operator can remove their denial of a tool, even if other locks apply. All answers to
+// agents and people say so.
 func TestRemedyOfADenial(t *testing.T) {
 	rules := map[string]string{"no rules": ""}
 	files, err := filepath.Glob("../../pkg/rules/policy/testdata/policies/*.cedar")
@@ -190,21 +190,23 @@ func (c *everyLock) says(t *testing.T, id, status string) map[string]string {
 	}
 	for where, text := range said {
 		if status != admin.Status || strings.HasPrefix(where, "call") && !strings.Contains(text, status) {
-			t.Errorf("%s is %s for admin and %s says %s", id, admin.Status, where, text)
+			t.Errorf("the status of %s is %s at /admin, but %s says %s",
+				id, admin.Status, where, text)
 		}
 	}
 	return said
 }
 
-// page returns the console's text for agents on the page of a tool. It checks that the page offers
-// no way to lift the operator's denial.
+// page returns the text for agents that the console shows on the page of a tool. It checks that the
+// page has no button that removes the operator's denial.
 func (c *everyLock) page(t *testing.T, server, name, status string) string {
 	t.Helper()
 	html := c.Send("/admin/tools/"+server+"/"+name, "", "Accept: text/html").Body
 	opens := regexp.MustCompile(`value="(approve|enable)"`).MatchString(html)
 	if status == "disabled_by_config" {
 		if opens {
-			t.Errorf("the page of %s:%s offers to open what the operator denies", server, name)
+			t.Errorf("the page of %s:%s has a button that unlocks a tool that the operator denies",
+				server, name)
 		}
 		for action, body := range map[string]any{"enable": map[string]any{}, "approve": map[string]any{"hash": strings.Repeat("0", 64)}} {
 			var refused struct{ Detail string }
@@ -218,7 +220,7 @@ func (c *everyLock) page(t *testing.T, server, name, status string) string {
 	}
 	told := regexp.MustCompile(`Agents see: ([^<]*)<`).FindStringSubmatch(html)
 	if told == nil {
-		t.Fatalf("the page of %s:%s does not say text that agents see:\n%s", server, name, html)
+		t.Fatalf("the page of %s:%s does not show the text for agents:\n%s", server, name, html)
 	}
 	return told[1]
 }

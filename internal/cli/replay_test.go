@@ -44,12 +44,12 @@ import (
 //	off       enable; it is disabled in the catalog
 //	unblocked block, unblock: it waits
 //
-// They also stopped an agent, and stopped and released a server.
+// They also stopped an agent, and stopped a server and undid that stop.
 type evening struct {
 	t      *testing.T
 	dir    string
 	first  []byte // approvals.db after the first sync
-	synced []byte // and when the catalog was made
+	synced []byte // approvals.db when the catalog was made
 }
 
 var atEvening = []string{"plain", "blocked", "off2", "undone", "reopened", "waiting", "off", "unblocked"}
@@ -190,8 +190,8 @@ func (e *evening) states(root string) map[string]string {
 	return out
 }
 
-// afterRestore returns the states of the tools after a replay of the audit: closed tools are
-// closed, and opened tools have the catalog's state.
+// afterRestore returns the states of the tools after a replay of the audit: locked tools are
+// locked, and tools that were unlocked have the catalog's state.
 func afterRestore() map[string]string {
 	return map[string]string{
 		"plain": "approved", "blocked": "blocked", "off2": "approved, disabled", "undone": "approved", "reopened": "approved",
@@ -216,9 +216,9 @@ func (e *evening) losses() map[string]func(path string) error {
 	}
 }
 
-// Tools that people closed after the last sync are closed after a restore: for every loss of
-// approvals.db, with or without a sync before, and after every repetition. The restore opens no
-// tool that people opened.
+// Tools that people locked after the last sync are locked after a restore. This holds for every
+// loss of approvals.db, with or without a sync before the restore, and after every repetition. The
+// restore does not unlock tools that people unlocked.
 func TestRestoreReplaysTheAudit(t *testing.T) {
 	e := newEvening(t)
 	for name, lose := range e.losses() {
@@ -235,17 +235,17 @@ func TestRestoreReplaysTheAudit(t *testing.T) {
 					t.Errorf("after a restore (-want +got):\n%s\n%s", diff, first)
 				}
 				for _, want := range []string{"shop:blocked: block by ann, ", "shop:off2: disable by ann, ", "shop:unblocked: block by ann, ", "agent:token:bot: stop by ann, "} {
-					if !strings.Contains(first, "closed again, because the audit says so and the catalog is older:\n") || !strings.Contains(first, want) {
+					if !strings.Contains(first, "locked again by decisions in the audit that are newer than the catalog:\n") || !strings.Contains(first, want) {
 						t.Errorf("it does not say %q:\n%s", want, first)
 					}
 				}
-				for _, want := range []string{"not opened again; decide again if it is still right:\n", "shop:waiting: approve by ann, ", "shop:off: enable by ann, "} {
+				for _, want := range []string{"not unlocked; if the decision is still right, decide again:\n", "shop:waiting: approve by ann, ", "shop:off: enable by ann, "} {
 					if !strings.Contains(first, want) {
 						t.Errorf("it does not say %q:\n%s", want, first)
 					}
 				}
-				if again := e.restore(root); !strings.HasPrefix(again, "0 records settled; every other record was there\n") || strings.Contains(again, "closed again") {
-					t.Errorf("a second restore says %q", again)
+				if again := e.restore(root); !strings.HasPrefix(again, "0 records reconciled; no other record was lost\n") || strings.Contains(again, "locked again") {
+					t.Errorf("a second restore prints %q, want 0 records", again)
 				}
 				e.open(root, func(_ ask, sync func()) { sync() })
 				if diff := cmp.Diff(afterRestore(), e.states(root)); diff != "" {
@@ -276,7 +276,7 @@ func TestRestoreByTheAPI(t *testing.T) {
 		}
 		want := []string{"shop:blocked block ann", "shop:off2 disable ann", "shop:unblocked block ann", "agent:token:bot stop ann"}
 		if diff := cmp.Diff(want, closed); diff != "" || out.Settled != len(atEvening) || len(out.Decide) != 2 || len(out.Skipped) > 0 {
-			t.Errorf("it says %+v (-want +got):\n%s", out, diff)
+			t.Errorf("the answer is %+v (-want +got):\n%s", out, diff)
 		}
 	})
 	if diff := cmp.Diff(afterRestore(), e.states(root)); diff != "" {
@@ -284,7 +284,7 @@ func TestRestoreByTheAPI(t *testing.T) {
 	}
 }
 
-// A restore that is interrupted at any write opens nothing, and the next one completes it.
+// A restore that is interrupted at any write unlocks nothing, and the next restore completes it.
 func TestRestoreInterrupted(t *testing.T) {
 	e := newEvening(t)
 	root := e.copy()
@@ -311,7 +311,7 @@ func TestRestoreInterrupted(t *testing.T) {
 		got := e.states(root)
 		for name, want := range afterRestore() {
 			if s, is := got[name]; is && s != want && !strings.HasSuffix(s, ", lost") {
-				t.Errorf("interrupted at write %d %s is %q, want %q", n, name, s, want)
+				t.Errorf("after an interrupt at write %d, %s is %q, want %q", n, name, s, want)
 			}
 		}
 		e.restore(root)
@@ -320,12 +320,12 @@ func TestRestoreInterrupted(t *testing.T) {
 		}
 	}
 	if interrupted < 2*len(atEvening) {
-		t.Errorf("%d writes were interrupted", interrupted)
+		t.Errorf("only %d writes were interrupted", interrupted)
 	}
 }
 
-// A failing store fails at one write. It keeps that write, as if only the answer was lost, but no
-// later write.
+// A failing store fails at one write. It stores that write, as if only the answer was lost, and
+// stores no later write.
 type failing struct {
 	*bolt.Store
 	left int // writes before the failure
@@ -359,32 +359,32 @@ func (f *failing) PutDocs(ctx context.Context, docs ...document.Doc) error {
 	return errors.Join(f.Store.PutDocs(ctx, docs...), failed)
 }
 
-// line returns a line that no program wrote.
+// line returns a forged line.
 func line(action, about, hash string) []byte {
 	return fmt.Appendf(nil, `{"v":1,"time":%q,"kind":"deed","tool":%q,"actor":"eve","action":%q,"hash":%q,"prev":"%064d"}`+"\n",
 		time.Now().UTC().Add(time.Hour).Format(time.RFC3339Nano), about, action, hash, 0)
 }
 
-// Damaged, truncated, forged or foreign lines open nothing: each tool is in the state of the whole
-// audit, or locked more.
+// Damaged, truncated, forged or foreign lines unlock nothing. Each tool has the state that it has
+// with the intact audit, or a stricter state.
 func TestRestoreWithASpoiltAudit(t *testing.T) {
 	e, other := newEvening(t), newEvening(t)
 	shut := map[string]bool{"blocked": true, "off2": true, "waiting": true, "off": true, "unblocked": true}
 	for name, test := range map[string]struct {
 		spoil   func(data []byte) []byte
-		opens   []string // whose closing the audit no longer contains
+		opens   []string // tools whose lock the audit no longer contains
 		skipped bool
 	}{
-		"a line says that what was disabled is enabled": {func(data []byte) []byte {
+		"a forged line enables a disabled tool": {func(data []byte) []byte {
 			return append(data, line("enable", "shop:off2", "")...)
 		}, nil, true},
 		"a line approves": {func(data []byte) []byte {
 			return append(data, line("approve", "shop:waiting", e.hash("waiting"))...)
 		}, nil, true},
-		"a line approves what is blocked": {func(data []byte) []byte {
+		"a forged line approves a blocked tool": {func(data []byte) []byte {
 			return append(data, line("approve", "shop:blocked", e.hash("blocked"))...)
 		}, nil, true},
-		"a line between others": {func(data []byte) []byte {
+		"a forged line between others": {func(data []byte) []byte {
 			all := bytes.SplitAfter(data, []byte("\n"))
 			return bytes.Join(slices.Insert(all, len(all)-3, line("enable", "shop:off2", "")), nil)
 		}, nil, true},
@@ -395,10 +395,10 @@ func TestRestoreWithASpoiltAudit(t *testing.T) {
 			before, _, _ := bytes.Cut(data, []byte("it loops"))
 			return before
 		}, nil, true},
-		"an empty file":     {func([]byte) []byte { return nil }, []string{"blocked", "off2", "unblocked"}, false},
-		"no text":           {func([]byte) []byte { return bytes.Repeat([]byte{0, 255, '\n'}, 1000) }, []string{"blocked", "off2", "unblocked"}, true},
-		"one long line":     {func([]byte) []byte { return bytes.Repeat([]byte("x"), 1<<20) }, []string{"blocked", "off2", "unblocked"}, true},
-		"of another folder": {func([]byte) []byte { return other.audit(other.dir) }, nil, false},
+		"an empty file":   {func([]byte) []byte { return nil }, []string{"blocked", "off2", "unblocked"}, false},
+		"no text":         {func([]byte) []byte { return bytes.Repeat([]byte{0, 255, '\n'}, 1000) }, []string{"blocked", "off2", "unblocked"}, true},
+		"one long line":   {func([]byte) []byte { return bytes.Repeat([]byte("x"), 1<<20) }, []string{"blocked", "off2", "unblocked"}, true},
+		"a foreign audit": {func([]byte) []byte { return other.audit(other.dir) }, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &evening{t: t, dir: e.dir}
@@ -415,7 +415,7 @@ func TestRestoreWithASpoiltAudit(t *testing.T) {
 					t.Errorf("%s is open:\n%s", name, out)
 				}
 			}
-			if said := strings.Contains(out, "nothing there opens anything"); said != test.skipped {
+			if said := strings.Contains(out, "nothing in these places unlocks a tool"); said != test.skipped {
 				t.Errorf("reports skipped lines: %t, want %t\n%s", said, test.skipped, out)
 			}
 		})

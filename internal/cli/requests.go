@@ -58,7 +58,7 @@ func (c listRequestsCmd) Run(ctx context.Context, env *environment, g *gateway) 
 // showRequests prints requests for people.
 func showRequests(w, stderr io.Writer, list admin.Requests) {
 	if !list.All {
-		fmt.Fprintln(stderr, "there are more requests than are listed, "+
+		fmt.Fprintln(stderr, "there are more requests than this list has, "+
 			"or some cannot be read: the gateway's log says which")
 	}
 	if len(list.Requests) == 0 {
@@ -120,7 +120,7 @@ func (c showRequestCmd) Run(ctx context.Context, env *environment, g *gateway) e
 	return c.print(env.stdout, asked, func(w io.Writer) { showRequestReview(w, asked.Value, t) })
 }
 
-// itemOf returns the current item of a request. The item has no hash if it does not exist.
+// itemOf returns the current item of a request. If the item does not exist, its hash is "".
 func (g *gateway) itemOf(ctx context.Context, r decide.Request) (decide.Tool, error) {
 	t, err := g.Item(ctx, r.Item(), approval.ActionApprove)
 	if client.IsNotFound(err) {

@@ -19,7 +19,7 @@ type verdictFlags struct {
 }
 
 // decide sends a decision about the current request. Before a verdict that unlocks something, it
-// prints the effect and asks. The decision names the printed definition.
+// prints the effect and asks. The decision applies only to the printed definition.
 func (c verdictFlags) decide(
 	ctx context.Context, env *environment, g *gateway,
 	v request.Verdict, minutes int, reason string,
@@ -65,7 +65,8 @@ func (c verdictFlags) decide(
 	return c.print(env.stdout, done, func(w io.Writer) { showRequest(w, done.Value) })
 }
 
-// namesSeen refuses a --hash of another definition than the decision's.
+// namesSeen returns an error if --hash does not match the definition, or the arguments, of the
+// decision.
 func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 	if c.Hash == "" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// startWithRequests runs a gateway on which an agent has requested two tools, and waits with one
-// call.
+// startWithRequests runs a gateway at which an agent has requested two tools, and has one call that
+// waits for a person.
 func startWithRequests(t *testing.T, env map[string]string) *program {
 	t.Helper()
 	all := upstreamtest.Fleet(t, map[string][]json.RawMessage{
@@ -31,7 +31,7 @@ func (s *terminal) id(flags ...string) string {
 	var list admin.Requests
 	before := s.text.String()
 	if err := json.Unmarshal([]byte(s.must(0, append([]string{"requests", "-o", "json"}, flags...)...)), &list); err != nil || len(list.Requests) == 0 {
-		s.t.Fatalf("%v: nothing is open", err)
+		s.t.Fatalf("%v: there is no open request", err)
 	}
 	s.text.Reset()
 	s.text.WriteString(before)

@@ -50,8 +50,7 @@ func (c *clerk) run(args ...string) (out, said string, err error) {
 	return stdout.String(), stderr.String(), err
 }
 
-// must calls run for a command that must succeed and print all of these texts. The texts are
-// separated by |.
+// must runs a command that must succeed and print all texts in want, which are separated by |.
 func (c *clerk) must(want string, args ...string) string {
 	c.t.Helper()
 	out, said, err := c.run(args...)
@@ -71,7 +70,7 @@ func (c *clerk) id() string {
 	c.t.Helper()
 	var list admin.Requests
 	if err := json.Unmarshal([]byte(c.must("", "-o", "json")), &list); err != nil || len(list.Requests) == 0 {
-		c.t.Fatalf("%v: nothing is open", err)
+		c.t.Fatalf("%v: there is no open request", err)
 	}
 	return list.Requests[0].ID
 }
@@ -99,13 +98,13 @@ func TestRequestsCommand(t *testing.T) {
 	hash := c.hashAfter(id, "files:delete_file (")
 	c.must(id+", allowed|allowed by bootstrap|until ", "allow", id, "--for", "8h", "--hash", hash)
 	if got := call("files:delete_file", nil); strings.Contains(got, "locked") {
-		t.Errorf("allowed, it answers %s", got)
+		t.Errorf("the call after allow answers %s", got)
 	}
 	c.must("there are no requests", "list")
 	c.must(id+"  allowed", "list", "--all")
 	c.must(id+", revoked", "revoke", id)
 	if got := call("files:delete_file", nil); !strings.Contains(got, "pending_approval") {
-		t.Errorf("revoked, it answers %s", got)
+		t.Errorf("the call after revoke answers %s", got)
 	}
 	id = ask("files:delete_file", "again")
 	if _, _, err := c.run("approve", id, "--hash", strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "nothing was decided") {
@@ -115,7 +114,7 @@ func TestRequestsCommand(t *testing.T) {
 	id = ask("files:format", "to try")
 	c.must("mcpServers.files.disabled_tools[0]|disabled_by_config", "show", id)
 	if _, _, err := c.run("approve", id); err == nil || !strings.Contains(err.Error(), "disabled_tools[0] in mcp_config.json denies it") {
-		t.Errorf("what the config denies: %v", err)
+		t.Errorf("approve of a tool that the config denies: %v", err)
 	}
 	c.must(id+", declined|use get_file", "decline", id, "--reason", "use get_file")
 	testConfirmCommand(c, call)
@@ -137,17 +136,17 @@ func testConfirmCommand(c *clerk, call func(tool string, arguments map[string]an
 	c.t.Helper()
 	arguments := map[string]any{"to": "kim\u202e", "amount": 5}
 	if got := call("pay:send_money", arguments); !strings.Contains(got, "pending_approval") {
-		c.t.Fatalf("unconfirmed, it answers %s", got)
+		c.t.Fatalf("the unconfirmed call answers %s", got)
 	}
 	id := c.id()
 	c.must("one call of pay:send_money|arguments of the call, hash |\"amount\": 5|kim⟨U+202E⟩", "show", id)
 	c.must(id+", confirmed|until ", "confirm", id, "--hash", c.hashAfter(id, "arguments of the call, hash "))
 	if got := call("pay:send_money", arguments); strings.Contains(got, "locked") {
-		c.t.Errorf("confirmed, it answers %s", got)
+		c.t.Errorf("the confirmed call answers %s", got)
 	}
 	c.must(id+", used|used  ", "show", id)
 	if got := call("pay:send_money", arguments); !strings.Contains(got, "pending_approval") {
-		c.t.Errorf("used, it answers %s", got)
+		c.t.Errorf("the second use of the confirmation answers %s", got)
 	}
 }
 

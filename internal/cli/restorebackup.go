@@ -23,7 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// maxDiffering is the maximum number of printed records that wait for a person to choose a version.
+// maxDiffering is the maximum number of printed records for which a person must choose a version.
 const maxDiffering = 50
 
 // restore restores a backup, and prints the result.
@@ -144,8 +144,8 @@ func (t *restoring) take(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// From here on the restore has succeeded. The next sync completes the steps that fail now, and
-	// calls use the stricter version until then.
+	// From here on, the restore has succeeded. If a step fails now, the next sync completes it.
+	// Until then, calls use the stricter version.
 	differ := map[tool.ID]bool{}
 	for _, id := range t.came.Differ {
 		differ[id] = true
@@ -164,7 +164,7 @@ func (t *restoring) take(ctx context.Context) (err error) {
 		t.unsettled = append(t.unsettled, id)
 	}
 	slices.SortFunc(t.unsettled, tool.ID.Compare)
-	// The restore has succeeded, so an error of the audit must not make it fail.
+	// Ignore an error of the audit, because the restore has already succeeded.
 	_ = t.store.Events().PutEvent(ctx, audit.Line{
 		V: audit.Version, Kind: audit.KindEvent, Time: time.Now().UTC(), Action: audit.ActionTakenBack, Actor: t.Actor,
 		Note: fmt.Sprintf("%s of %s, the newest of %s", text.Count(t.came.Records, "record"), text.Clip(filepath.Base(t.File), 200), newest(t.copied)),
@@ -176,7 +176,7 @@ func (t *restoring) take(ctx context.Context) (err error) {
 func (t *restoring) undo() error {
 	err := t.store.Close()
 	switch {
-	case t.bad: // a rename replaces the new file
+	case t.bad: // keep the damaged file: a rename replaces the new file with it
 		return errors.Join(err, os.Rename(t.kept, t.path))
 	case t.kept != "":
 		return errors.Join(err, os.Remove(t.kept))

@@ -14,7 +14,7 @@ import (
 // screen before the question.
 const (
 	maxReviewLines = 40
-	maxReviewWidth = 100 // characters of a line: a longer line takes several
+	maxReviewWidth = 100 // characters of a line: a longer line continues on the next lines
 )
 
 // showReview prints the text to read before a decision about an item: what it is, the findings in
@@ -32,15 +32,15 @@ func showReview(w io.Writer, t decide.Tool) {
 		fmt.Fprintf(w, "… and %s\n", text.Count(more, "more line"))
 	}
 	all := "portcullis diff " + typed(t.ID)
-	if isApproved(t) { // diff prints no text of it
+	if isApproved(t) { // for an approved definition, diff prints no text
 		all += " -o json"
 	}
 	fmt.Fprintf(w, "all       %s\n", all)
 }
 
 // reviewLines returns texts in lines that fit on a screen, each with its sign. more is how many
-// lines exceed maxReviewLines. The name of a part does not begin its line, so it cannot imitate the
-// lines before it.
+// lines exceed maxReviewLines. The name of a part is not at the beginning of its line, so a text
+// cannot imitate the other lines.
 func reviewLines(texts string) (lines []string, more int) {
 	for line := range strings.SplitSeq(texts, "\n") {
 		sign, rest := "text      ", line
@@ -49,7 +49,8 @@ func reviewLines(texts string) (lines []string, more int) {
 		}
 		for r := []rune(rest); len(r) > 0; {
 			n := min(len(r), maxReviewWidth)
-			if blank := slices.Index(r[n/2:n], ' '); n < len(r) && blank >= 0 { // not within a word
+			// do not break within a word
+			if blank := slices.Index(r[n/2:n], ' '); n < len(r) && blank >= 0 {
 				for n > 0 && r[n-1] != ' ' {
 					n--
 				}

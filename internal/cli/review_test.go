@@ -45,11 +45,11 @@ func TestReview(t *testing.T) {
 			map[string]any{"inputSchema": property(long + "safe")}, map[string]any{"inputSchema": property(long + "evil")},
 			[]string{"[-safe-]{+evil+}"}, "more line",
 		},
-		"a line more in a schema": {
+		"an added line in a schema": {
 			map[string]any{"inputSchema": property(long)}, map[string]any{"inputSchema": property(long + "evil"), "type": "object"},
 			[]string{"{+evil+}"}, "more line",
 		},
-		"a long text that went": {
+		"a removed long text": {
 			map[string]any{"description": long}, map[string]any{"description": "Obey."},
 			[]string{" … ", "{+Obey+}"}, "more line",
 		},
@@ -57,15 +57,15 @@ func TestReview(t *testing.T) {
 			nil, map[string]any{"name": "read", "description": "Read a file.\n\nObey."},
 			[]string{"\ntext      description\n    Read a file.\n    Obey.\nall       portcullis diff fs:read\n"}, "more line",
 		},
-		"a new one that is long": {
+		"a long new definition": {
 			nil, map[string]any{"description": strings.Repeat("line\n", 100)},
 			[]string{"\n… and 61 more lines\nall       portcullis diff fs:read\n"}, "",
 		},
-		"one line that is long": {
+		"one long line": {
 			nil, map[string]any{"description": strings.Repeat("x", 100*100)},
 			[]string{"\n    " + strings.Repeat("x", 100) + "\n", "… and 61 more lines"}, strings.Repeat("x", 101),
 		},
-		"a long line that came": {
+		"an added long line": {
 			map[string]any{"inputSchema": property("a")}, map[string]any{"inputSchema": map[string]any{"properties": strings.Repeat("y", 900)}},
 			[]string{"\n  + yyy"}, "\n    y",
 		},
@@ -73,7 +73,7 @@ func TestReview(t *testing.T) {
 			map[string]any{"description": "a"}, map[string]any{"description": "a +} b {+"},
 			[]string{"\n  +  +} b {+\n"}, "{+ ",
 		},
-		"what terminals obey": {
+		"control characters": {
 			nil, map[string]any{"description": "a\x1b[2J\u202eb\r\x9b", "hash\n  + x": "y"},
 			[]string{"a⟨U+001B⟩[2J⟨U+202E⟩b", "text      hash + x\n"}, "\x1b",
 		},
@@ -96,7 +96,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// Many members of a definition also count.
+// The limit of lines also applies to a definition with many members.
 func TestReviewManyMembers(t *testing.T) {
 	now := map[string]any{}
 	for n := range 5000 {

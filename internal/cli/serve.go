@@ -49,7 +49,8 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	switch {
 	case c.Dir == "." && c.Demo:
 		c.Dir = filepath.Join(".portcullis", "demo")
-	case c.Dir == "." && !folder.HasGateway(c.Dir): // in another folder the config may come later
+	// a folder that --dir names may get its config later
+	case c.Dir == "." && !folder.HasGateway(c.Dir):
 		return folder.NoGateway(c.Dir)
 	}
 	if c.ForClient {
@@ -68,7 +69,7 @@ func (c serveCmd) start(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	// a folder that was served before needs no space
+	// only a new folder needs disk space
 	if err = c.serveListener(ctx, listener, env); capacity.IsDiskFull(err) {
 		return fmt.Errorf("%w; the gateway was not started: a new folder needs room for its keys and its store: free some space, then start it again", err)
 	}
@@ -90,7 +91,7 @@ func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
 // serveListener answers requests to listener, and syncs, until ctx ends. It closes listener.
 func (c serveCmd) serveListener(ctx context.Context, listener net.Listener, env *environment) error {
 	defer listener.Close()
-	addr := listener.Addr().(*net.TCPAddr) // as for all listeners of "tcp"
+	addr := listener.Addr().(*net.TCPAddr) // every listener of "tcp" has this type
 	settings, err := folder.Settings(env.getenv, addr)
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func (c serveCmd) serveListener(ctx context.Context, listener net.Listener, env 
 	}
 	env.client.ready(here.Address)
 	return serve(ctx, p, env.client.handler(handler), listener, func(ctx context.Context) {
-		if ahead.Ready() { // waiting requests go first; without a catalog there is no answer
+		if ahead.Ready() { // let waiting requests run first, if there is a catalog to answer them
 			p.Yielder.First(ctx)
 		}
 		collect()
@@ -160,8 +161,9 @@ func reachedAt(addr *net.TCPAddr) string {
 	return "http://" + addr.String()
 }
 
-// owner returns the owner of the gateway. It returns nil if callers authenticate, or if other
-// machines can reach the gateway: a key in a folder and a plain cookie are then too weak.
+// owner returns the owner of the gateway. It returns nil if callers authenticate. It also returns
+// nil if other machines can reach the gateway, because a key in a folder and a plain cookie are
+// then too weak.
 func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger) (*boot.Owner, error) {
 	if !s.Access.Open() || !addr.IP.IsLoopback() {
 		return nil, nil //nolint:nilnil // a gateway without an owner is valid
@@ -207,7 +209,8 @@ const (
 
 // newGate returns the limits of requests and connections of this process.
 func newGate(log *slog.Logger) *capacity.Gate {
-	// Go reads the pool only once. If no descriptor were free then, the pool would stay empty.
+	// Read the pool of certificates now: Go reads it only once, and if no file descriptor were free
+	// then, the pool would stay empty.
 	_, _ = x509.SystemCertPool()
 	return capacity.NewGate(capacity.Detect(), &capacity.GateOptions{Health: "/healthz", Agents: "/mcp", Refuse: mcphttp.RefuseBusy, Log: log})
 }
@@ -227,8 +230,8 @@ func newServer(base context.Context, h http.Handler, log *slog.Logger) *http.Ser
 // kill the program after 10 s.
 const patience = 6 * time.Second
 
-// stop waits for active requests. It cancels requests that take longer than patience, so that they
-// answer with an error, and closes their connections a second later.
+// stop waits for active requests. If requests take longer than patience, it cancels them, so that
+// they answer with an error. It closes their connections a second later.
 func stop(ctx context.Context, server *http.Server, patience time.Duration, cancel context.CancelFunc, log *slog.Logger) {
 	for _, limit := range []time.Duration{patience, time.Second} {
 		stopping, done := context.WithTimeout(ctx, limit)
@@ -240,5 +243,5 @@ func stop(ctx context.Context, server *http.Server, patience time.Duration, canc
 		log.LogAttrs(ctx, slog.LevelWarn, "requests are cut short", slog.Any("error", err))
 		cancel()
 	}
-	_ = server.Close() // only connections remain; an error changes nothing
+	_ = server.Close() // only connections remain, so the error does not matter
 }

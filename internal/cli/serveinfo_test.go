@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A gateway was killed, another process now has its number, and another program its port. Commands
-// on the folder take turns, and none of them sends the admin key to that program.
+// A gateway was killed. Another process now has its process number, and another program has its
+// port. Several commands use the folder, and none of them sends the admin key to that program.
 func TestKeyGoesToNoStranger(t *testing.T) {
 	var mu sync.Mutex
 	asked := 0
@@ -85,6 +85,6 @@ func TestOpenRemovesStaleInfoFile(t *testing.T) {
 	require.OK(t, err)
 	defer s.Close()
 	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
-		t.Error("it is there still")
+		t.Error("the info file was not removed")
 	}
 }

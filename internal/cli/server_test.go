@@ -73,7 +73,7 @@ func TestServerUnfinishedBody(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-read; err == nil {
-			t.Error("the body is taken for whole")
+			t.Error("an incomplete body was read without an error")
 		}
 		if took := time.Since(start); took > 60*time.Second {
 			t.Errorf("it was held for %v", took)
@@ -104,7 +104,7 @@ func TestServerLongRequest(t *testing.T) {
 				require.OK(t, err)
 				res.Body.Close()
 				if res.StatusCode != http.StatusOK {
-					t.Error("it was ended as if its client were gone")
+					t.Error("the request was canceled as if its client had left")
 				}
 			})
 		})

@@ -258,7 +258,7 @@ func callback(ctx context.Context, l net.Listener, issuer string) (string, error
 			"<p>Look at the terminal: it says whether the sign-in succeeded. You can close this page.\n")
 		select {
 		case came <- r.URL.RawQuery:
-		default: // the first one counts
+		default: // ignore all callbacks after the first
 		}
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
@@ -275,7 +275,7 @@ func callback(ctx context.Context, l net.Listener, issuer string) (string, error
 }
 
 // listenNear listens on a port of 127.0.0.1 that depends on the server's name, so that a later
-// login can use the same registration at the issuer. If the port is in use, it takes any other.
+// login can use the same registration at the issuer. If the port is in use, it uses any other port.
 func listenNear(ctx context.Context, name string) (net.Listener, error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // never fails

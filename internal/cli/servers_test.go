@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// An operator signs the gateway in to a server, over a folder and at a running gateway, and out
-// again. An agent calls its tool. No file and no output contains a token.
+// An operator signs the gateway in to a server and out again, once on a folder and once at a
+// running gateway. An agent calls the server's tool. No file and no output contains a token.
 func TestServersSession(t *testing.T) {
 	issuer := issuertest.New(t, issuertest.Habits{})
 	all := servers(upstreamtest.Fleet(t, map[string][]json.RawMessage{

@@ -87,7 +87,7 @@ func (s *terminal) runIn(ctx context.Context, args ...string) (out string, code 
 	return stdout.String(), code
 }
 
-// must is run for a command that has to end with the code.
+// must runs a command. The test fails unless the command ends with the code.
 func (s *terminal) must(code int, args ...string) string {
 	s.t.Helper()
 	out, got := s.run(args...)
@@ -121,7 +121,7 @@ var differing = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{20}\b`), "TOKEN-ID"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d{4,5}`), "ADDRESS"},
 	{regexp.MustCompile(`R-[0-9A-Z]{8}\b`), "R-REQUEST0"},
-	{regexp.MustCompile(`\bclient-\d+\b`), "client-N"}, // if its port is in use, a login registers again
+	{regexp.MustCompile(`\bclient-\d+\b`), "client-N"}, // if the usual port is in use, a login registers again
 	{regexp.MustCompile(`\bstate=[A-Z2-7]{26}\b`), "state=STATE"},
 	{regexp.MustCompile(`\bcode_challenge=[\w-]{43}`), "code_challenge=CHALLENGE"},
 	{regexp.MustCompile(`127\.0\.0\.1%3A\d+`), "ADDRESS"},

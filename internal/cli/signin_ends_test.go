@@ -52,7 +52,7 @@ func (p *program) callFile() string {
 }
 
 // Operators see a required sign-in in the banner, status and doctor. After the issuer ended the
-// sign-in, they get one notice and one audit event, and agents read who can renew it.
+// sign-in, they get one notice and one audit event, and the answers to agents say who can renew it.
 func TestSignInEnds(t *testing.T) {
 	issuer := issuertest.New(t, issuertest.Habits{})
 	s := upstreamtest.New(t, upstreamtest.Options{
@@ -99,7 +99,7 @@ func TestSignInEnds(t *testing.T) {
 	says("doctor", term.must(1, "doctor", "--dir", dir), "server_credential_expired", "run: portcullis servers login files --dir")
 	log := term.must(0, "audit", "--dir", dir)
 	if strings.Count(log, "connection_ended") != 1 || !strings.Contains(log, "server_sign_in") {
-		t.Errorf("the audit says\n%s", log)
+		t.Errorf("the audit contains\n%s", log)
 	}
 	require.OK(t, p.stop())
 	says("backup", term.must(0, "approvals", "backup", "--dir", dir)+term.text.String(), "not the key that opens them", folder.VaultFile)
@@ -109,8 +109,8 @@ func TestSignInEnds(t *testing.T) {
 	says("doctor with an open key", term.must(1, "doctor", "--dir", dir), "vault_key_exposed")
 }
 
-// A server lists its tools freely and refuses calls. After the first refused call operators see
-// that it needs a sign-in. After the sign-in they see it no more.
+// A server lists its tools without a sign-in, but refuses calls. After the first refused call,
+// operators see that the server needs a sign-in. After the sign-in, they no longer see this.
 func TestFreeListsNeedSignIn(t *testing.T) {
 	issuer := issuertest.New(t, issuertest.Habits{})
 	closed := issuer.Front("write")
@@ -154,7 +154,8 @@ func TestFreeListsNeedSignIn(t *testing.T) {
 	}
 	term.must(0, "servers", "login", "files", "--dir", dir)
 	if asked := issuer.Asked[0].Get("scope"); !strings.Contains(asked, "write") || strings.Contains(asked, "read") {
-		t.Errorf("the sign-in asks for %q, and the refused call needs write", asked)
+		t.Errorf("the sign-in requests the scopes %q, want write, which the refused call needs",
+			asked)
 	}
 	if got := p.callFile(); !strings.Contains(got, "get_file") {
 		t.Errorf("after the sign-in a call answers %s", got)

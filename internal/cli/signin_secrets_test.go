@@ -19,13 +19,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// An echo is an MCP server that repeats every Authorization header that it ever got.
+// An echo is an MCP server that repeats every Authorization header that it has received.
 type echo struct {
 	mu   sync.Mutex
 	seen []string
 }
 
-// front answers calls of tools: the name of the tool says how.
+// front answers calls of tools. The name of the tool selects the answer.
 func (e *echo) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -83,8 +83,8 @@ func (e *echo) front(next http.Handler) http.Handler {
 	})
 }
 
-// A server repeats the tokens that it gets in results, errors and refusals, also the one from
-// before a refresh. No answer, log, audit line or file contains them.
+// A server repeats the tokens that it receives in results, errors and refusals, even a token from
+// before a refresh. No answer, log, audit line or file of the gateway contains them.
 func TestTokensStaySecret(t *testing.T) {
 	for name, o := range map[string]upstreamtest.Options{
 		"stateless": {Protocols: upstreamtest.Modern},

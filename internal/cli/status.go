@@ -24,7 +24,7 @@ type statusCmd struct {
 	askFlags
 }
 
-// errFailing ends the status of a gateway that cannot serve.
+// errFailing is the error of the status of a gateway that cannot serve.
 var errFailing = errors.New("status: the gateway cannot serve: no tool can be called until the " +
 	"problems above are fixed")
 
@@ -72,7 +72,8 @@ func (s *gatewayStatus) read(ctx context.Context, g *gateway, f placeFlags) erro
 		return err
 	}
 	var failed []error
-	optional := func(path string, err error) { // a caller without the right still sees the rest
+	// a caller without this right still sees the other parts
+	optional := func(path string, err error) {
 		if r, ok := errors.AsType[*client.Refusal](err); ok {
 			s.Unseen, err = append(s.Unseen, path+": "+inLine(r.Error())), nil
 		}
@@ -127,7 +128,8 @@ func (s *gatewayStatus) show(w io.Writer, now time.Time) {
 
 // actionOf returns the next step for a reason, and who does it.
 func actionOf(r state.Reason, runs bool) string {
-	if r.Code == "catalog_missing" && !runs { // no sync starts automatically
+	// without a running gateway, no sync starts automatically
+	if r.Code == "catalog_missing" && !runs {
 		return "Run portcullis serve, which loads the servers every minute, or portcullis sync, " +
 			"which loads them once."
 	}

@@ -77,7 +77,7 @@ func TestStatusJSON(t *testing.T) {
 	}
 	env.stdout = fullDisk{}
 	if err := run(t.Context(), []string{"status", "--dir", dir}, env); err == nil {
-		t.Error("a disk that is full is no fault")
+		t.Error("status succeeds although its output cannot be written")
 	}
 }
 

@@ -52,7 +52,8 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 // passOn forwards messages to the gateway of a folder.
 func (c stdioCmd) passOn(ctx context.Context, env *environment, o relay.Options) error {
 	if c.Dir == "" {
-		if c.Dir = "."; !folder.HasGateway(c.Dir) { // another folder is used as it is, as by serve
+		// a folder that --dir names is used even if it has no config yet, as serve does
+		if c.Dir = "."; !folder.HasGateway(c.Dir) {
 			return fmt.Errorf("stdio: %w, or a gateway that runs with --url", folder.NoGateway(c.Dir))
 		}
 	}

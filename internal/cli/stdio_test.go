@@ -29,7 +29,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// stdio connects a client of the SDK to portcullis stdio, which it starts like a client.
+// stdio starts portcullis stdio as an MCP client does, and connects a client of the SDK to it.
 func stdio(t *testing.T, args ...string) (*mcp.ClientSession, *local.Buffer, error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -47,7 +47,7 @@ func works(t *testing.T, session *mcp.ClientSession) {
 	t.Helper()
 	tools, err := session.ListTools(t.Context(), nil)
 	require.OK(t, err)
-	// its owner can sign in, and decide
+	// agents have request_access, because the owner can sign in and decide
 	if n := len(tools.Tools); n != 7 || tools.Tools[n-1].Name != "request_access" {
 		t.Errorf("%d tools", n)
 	}
@@ -77,7 +77,7 @@ func TestStdioURL(t *testing.T) {
 	session, log, err := stdio(t, "--url", p.URL)
 	require.OK(t, err)
 	works(t, session)
-	// it waits for the program, which must end without a signal
+	// Close waits for the program, which must end without a signal
 	if err := session.Close(); err != nil {
 		t.Errorf("Close = %v", err)
 	}
@@ -93,7 +93,7 @@ func TestStdioDir(t *testing.T) {
 	require.OK(t, err)
 	works(t, session)
 	if resp, err := http.Get("http://" + addr + "/healthz"); err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("/healthz beside it: %v, %v", resp, err)
+		t.Errorf("/healthz of the gateway that stdio started: %v, %v", resp, err)
 	}
 	second, _, err := stdio(t, "--dir", dir, "--addr", addr) // forwards to the first
 	require.OK(t, err)
@@ -102,13 +102,14 @@ func TestStdioDir(t *testing.T) {
 	if err := session.Close(); err != nil {
 		t.Errorf("Close = %v", err)
 	}
-	store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil) // nobody holds it now
+	// no process has the file open now
+	store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil)
 	require.OK(t, err)
 	require.OK(t, store.Close())
 }
 
-// gated is echoing with a server that lists its tools after gate is closed. It closes asked at the
-// first request for them.
+// gated is like echoing, but its server lists its tools only after gate is closed. The server
+// closes asked at the first request for the list.
 func gated(t *testing.T) (dir string, asked, gate chan struct{}) {
 	t.Helper()
 	asked, gate = make(chan struct{}), make(chan struct{})
@@ -124,8 +125,9 @@ func gated(t *testing.T) (dir string, asked, gate chan struct{}) {
 	return dir, asked, gate
 }
 
-// In a folder without a catalog the first answer waits for the first sync, for both of two clients
-// that start at the same time. The gateway of one client outlives the other.
+// Two clients start at the same time on a folder without a catalog. The first answer to each client
+// waits for the first sync. The shared gateway continues for the second client after the first has
+// left.
 func TestStdioWaitsForFirstSync(t *testing.T) {
 	dir, asked, gate := gated(t)
 	go func() {
@@ -155,7 +157,7 @@ func TestStdioWaitsForFirstSync(t *testing.T) {
 	}
 	for i, session := range sessions {
 		if _, err := session.ListTools(t.Context(), nil); err != nil {
-			t.Errorf("client %d, when %d have left: %v", i, i, err)
+			t.Errorf("client %d, after %d clients have left: %v", i, i, err)
 		}
 		require.OK(t, session.Close())
 	}
@@ -171,7 +173,7 @@ func TestAnswersWaitForFirstSync(t *testing.T) {
 	}{
 		{"it ends", "/mcp", time.Second, time.Second},
 		{"narrowed", "/mcp/readonly", time.Second, time.Second},
-		{"it has ended", "/mcp", 0, 0},
+		{"the sync has ended", "/mcp", 0, 0},
 		{"it lasts", "/mcp", time.Minute, firstAnswer},
 		{"health", "/healthz", time.Minute, 0},
 	} {
@@ -201,9 +203,9 @@ func TestFirstSyncGoesOn(t *testing.T) {
 		want   time.Duration
 		wanted string
 	}{
-		{"the sync was through", []bool{false}, 0, ""},
+		{"the sync has ended", []bool{false}, 0, ""},
 		{"a program is installed", []bool{true, true, false}, 2 * time.Minute, goesOn + "\n"},
-		{"a program never says anything", []bool{true}, firstSync, goesOn + "\n"},
+		{"a program never answers", []bool{true}, firstSync, goesOn + "\n"},
 		{"the sync never ends", nil, firstSync, goesOn + "\n"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -219,7 +221,7 @@ func TestFirstSyncGoesOn(t *testing.T) {
 			began := time.Now()
 			g.wait(t.Context(), strings.NewReader(""))
 			if took := time.Since(began); took != tt.want || out.String() != tt.wanted {
-				t.Errorf("%s: after %v it has said %q, want %v, %q", tt.name, took, out, tt.want, tt.wanted)
+				t.Errorf("%s: after %v the output is %q, want %v, %q", tt.name, took, out, tt.want, tt.wanted)
 			}
 		})
 	}
@@ -243,16 +245,16 @@ func TestStdioRefuses(t *testing.T) {
 	for _, args := range [][]string{{"stdio", "--url", "https://a.example", "--dir", "x"}} {
 		err := run(t.Context(), args, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
 		if _, usage := errors.AsType[*kong.ParseError](err); !usage {
-			t.Errorf("%q: %v, want a fault of the command line", args, err)
+			t.Errorf("%q: %v, want a usage error", args, err)
 		}
 	}
 	_, log, err := stdio(t, "--url", "http://"+local.Addr(t))
 	if err == nil || !strings.Contains(err.Error(), "The gateway cannot be reached. Is it running, and is its URL right?") || strings.Contains(log.String(), "t0ken") {
-		t.Errorf("nobody there: %v; log %s", err, log)
+		t.Errorf("no gateway at the URL: %v; log %s", err, log)
 	}
 }
 
-// The reason why the gateway of a folder cannot start or serve reaches the person who started it.
+// If the gateway of a folder cannot start or serve, the person who started stdio gets the reason.
 func TestStdioDirSaysWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
@@ -271,8 +273,8 @@ func TestStdioDirSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// An approval of a program's tools applies to this program. With another command line the tools
-// wait again, but not with another environment.
+// An approval of a program's tools applies only to this program. If the command line changes, the
+// tools wait again. If only the environment changes, they stay approved.
 func TestApprovalsOfPrograms(t *testing.T) {
 	path, _ := stdiotest.Program(t, stdiotest.Legacy)
 	file := func(args, env string) string {
@@ -290,11 +292,11 @@ func TestApprovalsOfPrograms(t *testing.T) {
 	p.Ask(http.StatusOK, "/admin/tools/s/echo", nil, &tool)
 	p.Ask(http.StatusOK, "/admin/tools/s/echo/approve", map[string]any{"hash": tool.Record["current_hash"]}, nil)
 	if !callable() {
-		t.Error("it is approved, and not callable")
+		t.Error("the tool is approved, but not callable")
 	}
 	p.configure(file(``, `, "LEVEL": "debug"`))
 	if !callable() {
-		t.Error("another environment is another server")
+		t.Error("the tool is locked after only the environment changed")
 	}
 	p.configure(file(`"--other"`, ``))
 	if callable() {

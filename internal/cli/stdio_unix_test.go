@@ -38,8 +38,9 @@ func installing(t *testing.T) (dir, until string) {
 	return dir, until
 }
 
-// A client that leaves during the first sync does not end it, however it ends the command. The next
-// client waits for the sync, and continues when the first client's gateway has ended.
+// If a client leaves during the first sync, the sync continues, no matter how the client ends the
+// command. The next client waits for the sync, and still works after the first client's gateway has
+// ended.
 func TestFirstSyncOutlivesItsClient(t *testing.T) {
 	for name, leave := range map[string]func(cmd *exec.Cmd, in io.Closer) error{
 		"closes standard input": func(_ *exec.Cmd, in io.Closer) error { return in.Close() },
@@ -69,18 +70,20 @@ func TestFirstSyncOutlivesItsClient(t *testing.T) {
 				t.Fatal("no gateway runs")
 			}
 			t.Cleanup(func() {
-				if s, runs := folder.FindInfo(dir); runs { // the test has failed
+				// if the gateway still runs, the test has failed
+				if s, runs := folder.FindInfo(dir); runs {
 					_ = syscall.Kill(s.PID, syscall.SIGKILL)
 				}
 			})
 			require.OK(t, leave(cmd, in))
-			_ = cmd.Wait() // it ends at once, even though the program was never installed
+			// portcullis stdio ends at once, even though the program is not installed yet
+			_ = cmd.Wait()
 			if _, runs, err := folder.Running(dir); !runs {
-				t.Fatalf("the gateway has ended in its first sync: %v; log %s", err, log)
+				t.Fatalf("the gateway ended during its first sync: %v; log %s", err, log)
 			}
 			err = run(t.Context(), []string{"serve", "--dir", dir, "--addr", local.Addr(t)}, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
 			if want := "process " + strconv.Itoa(first.PID) + " holds the folder: portcullis stdio started that gateway for a client"; err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("serve beside it: %v, want %s", err, want)
+				t.Errorf("serve while that gateway runs: %v, want %s", err, want)
 			}
 			next := make(chan *mcp.ClientSession, 1)
 			go func() {
@@ -104,10 +107,10 @@ func TestFirstSyncOutlivesItsClient(t *testing.T) {
 			local.Until(t, "the gateway of the first client ends", func() bool { s, runs := folder.FindInfo(dir); return !runs || s.PID != first.PID })
 			_, err = session.CallTool(t.Context(), &mcp.CallToolParams{Name: "call_tool_read", Arguments: map[string]any{"name": "s:echo", "args": map[string]any{"text": "hi"}}})
 			if err != nil {
-				t.Errorf("a call after that: %v", err)
+				t.Errorf("a call after the first client's gateway has ended: %v", err)
 			}
 			require.OK(t, session.Close())
-			// nobody holds it now
+			// no process has the file open now
 			store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil)
 			require.OK(t, err)
 			require.OK(t, store.Close())

@@ -26,7 +26,7 @@ type folderGateway struct {
 
 	mu  sync.Mutex
 	at  folder.Info
-	own *gatewayProcess // nil: another process has started the gateway
+	own *gatewayProcess // nil: another process started the gateway
 }
 
 // A gatewayProcess is a gateway that this process has started; see [clientGateway].
@@ -36,8 +36,8 @@ type gatewayProcess struct {
 	out *bufio.Reader
 }
 
-// RoundTrip implements [http.RoundTripper]. If the gateway belonged to another client and ended
-// with it, the request goes to the next gateway.
+// RoundTrip implements [http.RoundTripper]. If the gateway was started for another client and ended
+// with that client, RoundTrip finds or starts another gateway and repeats the request.
 func (g *folderGateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer r.Body.Close()
@@ -65,13 +65,13 @@ func (g *folderGateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// find finds or starts a gateway. It ignores the gateway of gone, because that process may still be
+// find finds or starts a gateway. It ignores the gateway in gone, because that process may still be
 // ending.
 func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.at.PID != gone.PID {
-		return nil // another request has found it
+		return nil // another request has already found a new gateway
 	}
 	var failed error
 	var began time.Time
@@ -101,7 +101,8 @@ func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 	}
 }
 
-// start starts a gateway. The gateway continues after this process until its first sync ends.
+// start starts a gateway. If this process ends first, the gateway continues until its first sync
+// ends.
 func (g *folderGateway) start() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -111,9 +112,11 @@ func (g *folderGateway) start() error {
 	if g.flags.AllowCommands {
 		args = append(args, "--allow-commands")
 	}
-	cmd := exec.Command(self, args...) //nolint:gosec,noctx // it is this program, and outlives ctx
+	// the command is this program, and must continue after ctx ends
+	cmd := exec.Command(self, args...) //nolint:gosec,noctx
 	cmd.SysProcAttr = detached()
-	// With the file itself the child would keep it open, and the client may wait for its end.
+	// Do not pass the file itself: the child would keep it open, and the client may wait until it
+	// is closed.
 	cmd.Stderr = struct{ io.Writer }{g.stderr}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -127,7 +130,7 @@ func (g *folderGateway) start() error {
 		return err
 	}
 	p := &gatewayProcess{cmd, in, bufio.NewReader(out)}
-	line, _ := p.out.ReadString('\n') // its output ends if it has no line
+	line, _ := p.out.ReadString('\n') // without a line, the process has ended
 	if address := strings.TrimSpace(line); strings.HasPrefix(address, "http://") {
 		g.at, g.own = folder.Info{Address: address, PID: cmd.Process.Pid, Client: true}, p
 		return nil
@@ -144,7 +147,7 @@ func (g *folderGateway) leave(ctx context.Context) error {
 		return nil
 	}
 	_ = g.own.in.Close()                  // it may have ended
-	line, _ := g.own.out.ReadString('\n') // its output ends if it has no line
+	line, _ := g.own.out.ReadString('\n') // at the end there is no line
 	if strings.TrimSpace(line) == goesOn {
 		g.log.LogAttrs(ctx, slog.LevelInfo, "the client has left; the first sync goes on", slog.Int("process", g.at.PID))
 		return nil

@@ -103,10 +103,11 @@ func TestSIGTERMDuringACall(t *testing.T) {
 	answered := make(chan agenttest.Result, 1)
 	go func() { answered <- p.Call("call_tool_read", map[string]any{"name": "s:wait"}) }()
 	<-called
-	time.AfterFunc(200*time.Millisecond, func() { close(release) }) // the signal has arrived
+	// this is after the signal has arrived
+	time.AfterFunc(200*time.Millisecond, func() { close(release) })
 	p.terminate()
 	if got := <-answered; got.IsError || got.Text != "it was worth it" {
-		t.Errorf("the call in hand answers %s", got.Raw)
+		t.Errorf("the active call answers %s", got.Raw)
 	}
 }
 
@@ -118,7 +119,7 @@ func TestSIGTERMDuringASync(t *testing.T) {
 	p := startProcess(t, dir)
 	local.Until(t, "the server is asked", func() bool { return s.Total() > 0 })
 	if rest := p.terminate(); strings.Contains(rest, "ready") {
-		t.Errorf("a program that gets a signal during its start prints %s", rest)
+		t.Errorf("the program got a signal during its start, but prints %s", rest)
 	}
 }
 
@@ -139,12 +140,12 @@ func TestSIGTERMEndsTheSessions(t *testing.T) {
 	}
 	p.terminate()
 	if n := len(s.Sessions()); n != 0 {
-		t.Errorf("%d sessions outlive the program", n)
+		t.Errorf("%d sessions are open after the program ended, want 0", n)
 	}
 }
 
-// An endless request does not keep the program running: its context is canceled, and then its
-// connection is closed.
+// An endless request does not keep the program running: the program cancels the request, and then
+// closes its connection.
 func TestStopEndsEndlessRequest(t *testing.T) {
 	for _, listens := range []bool{true, false} {
 		requests, cancel := context.WithCancel(t.Context())
@@ -171,10 +172,10 @@ func TestStopEndsEndlessRequest(t *testing.T) {
 		log := &local.Buffer{}
 		stop(t.Context(), s.Config, time.Millisecond, cancel, slog.New(slog.NewTextHandler(log, nil)))
 		if err := <-ended; (err == nil) != listens {
-			t.Errorf("a request that listens, %v, ends with %v", listens, err)
+			t.Errorf("a request that handles cancellation: %t, ends with %v", listens, err)
 		}
 		if !strings.Contains(log.String(), "requests are cut short") {
-			t.Errorf("the log does not say so: %s", log)
+			t.Errorf("the log does not report the canceled requests: %s", log)
 		}
 		close(never)
 	}
@@ -251,7 +252,7 @@ func TestProgress(t *testing.T) {
 		show(0, catalog.Progress{}) // a sync of no server
 		time.Sleep(time.Minute)
 		if got := terminal.String(); got != want {
-			t.Errorf("then a short one prints\n%s", strings.TrimPrefix(got, want))
+			t.Errorf("then a short sync prints\n%s", strings.TrimPrefix(got, want))
 		}
 	})
 }
@@ -269,18 +270,18 @@ func TestProgressOnATerminal(t *testing.T) {
 		none, some := strings.Repeat("-", barWidth), strings.Repeat("#", barWidth/4)+strings.Repeat("-", 3*barWidth/4)
 		want := "\r[" + none + "] approving: 0 of 4 tools, 1 s\x1b[K\r[" + none + "] approving: 0 of 4 tools, 1 s\x1b[K\r[" + some + "] approving: 1 of 4 tools, 1 s, [2Jfs:read\x1b[K\r\x1b[K"
 		if got := terminal.String(); got != want {
-			t.Errorf("it draws\n%q, want\n%q", got, want)
+			t.Errorf("the progress draws\n%q, want\n%q", got, want)
 		}
 		p.begin(0)
 		time.Sleep(1100 * time.Millisecond)
 		p.end()
 		if got := strings.TrimPrefix(terminal.String(), want); got != "\rapproving: 1 s\x1b[K\r\x1b[K" {
-			t.Errorf("of how much it is nobody knows it draws %q", got)
+			t.Errorf("for an unknown total it draws %q", got)
 		}
 	})
 }
 
-// The defaults that the documents describe.
+// The flags have the defaults that the docs describe.
 func TestFlagDefaults(t *testing.T) {
 	var c cli
 	parser, err := kong.New(&c, grammarOptions(), kong.Vars{"user": osUser(), "version": ""})

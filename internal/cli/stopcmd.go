@@ -103,7 +103,7 @@ func (c undoStopCmd) Run(ctx context.Context, env *environment) error {
 	})
 }
 
-// targetsOf parses all names before any change.
+// targetsOf parses all names, so that a wrong name is found before any change.
 func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 	for _, name := range names {
 		var t stopTarget

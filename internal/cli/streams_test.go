@@ -63,11 +63,11 @@ func startStreaming(t *testing.T) (*program, *talker) {
 	return start(t, dir), tk
 }
 
-// If a client leaves, or cancels its request, the server's call ends within a second.
+// If a client leaves, or cancels its request, the call at the upstream server ends within a second.
 func TestClientLeaves(t *testing.T) {
 	p, tk := startStreaming(t)
-	// leaves repeats a client's leave until the server learns it within a second: a busy machine
-	// rarely delays all of a few tries.
+	// leaves makes a client leave, up to a few times, until the server notices it within a second.
+	// A busy machine may delay a single try, but rarely all of them.
 	leaves := func(what string, leave func() (left time.Time)) {
 		t.Helper()
 		var took time.Duration
@@ -79,10 +79,10 @@ func TestClientLeaves(t *testing.T) {
 					return
 				}
 			case <-time.After(local.Patience):
-				t.Fatalf("%s: the server did not learn it", what)
+				t.Fatalf("%s: the server did not notice that the client left", what)
 			}
 		}
-		t.Errorf("%s: the server learned it after %v", what, took)
+		t.Errorf("%s: the server noticed it only after %v", what, took)
 	}
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		leaves(version, func() time.Time {
@@ -95,7 +95,8 @@ func TestClientLeaves(t *testing.T) {
 				}
 			}
 			if told < 3 {
-				t.Fatalf("%s: it was told %d times", version, told)
+				t.Fatalf("%s: the client got %d progress notifications, want 3 or more",
+					version, told)
 			}
 			left := time.Now()
 			leave()
@@ -147,7 +148,7 @@ func slow(ctx context.Context, t *testing.T, p *program, version string) *bodyOf
 	require.OK(t, err)
 	t.Cleanup(func() { res.Body.Close() })
 	if kind := res.Header.Get("Content-Type"); kind != "text/event-stream" {
-		t.Fatalf("%s: it is answered with %s", version, kind)
+		t.Fatalf("%s: the content type of the answer is %s", version, kind)
 	}
 	return &bodyOf{res}
 }
@@ -156,7 +157,8 @@ type bodyOf struct{ *http.Response }
 
 func (b *bodyOf) Read(p []byte) (int, error) { return b.Body.Read(p) }
 
-// A question of a handshake server reaches a handshake client, and the answer reaches the server.
+// A question from a server of the handshake protocol reaches the client, and the client's answer
+// reaches the server.
 func TestServerAsks(t *testing.T) {
 	p, _ := startStreaming(t)
 	c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, &sdk.ClientOptions{
@@ -174,7 +176,7 @@ func TestServerAsks(t *testing.T) {
 	}
 }
 
-// The program stops at once even though clients hold streams open.
+// The program stops at once, even if clients have open streams.
 func TestStopWithStreams(t *testing.T) {
 	p, _ := startStreaming(t)
 	c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, nil)
@@ -200,7 +202,7 @@ func TestStopWithStreams(t *testing.T) {
 	start := time.Now()
 	require.OK(t, p.stop())
 	if took := time.Since(start); took > patience/2 {
-		t.Errorf("it stopped after %v", took)
+		t.Errorf("the program stopped only after %v", took)
 	}
 	var last string
 	for events.Scan() {

@@ -19,14 +19,14 @@ import (
 const (
 	lookEvery = 2 * time.Second // how often to check config and policy for changes
 
-	// The next sync comes sooner if a server is starting up, this many times in a row. Its program
-	// may have to be downloaded first, for example.
+	// If a server is starting up, the next sync comes sooner, at most this many times in a row. For
+	// example, its program may have to be downloaded first.
 	soon     = 10 * time.Second
 	soonMost = 5
 )
 
 // syncLoop syncs at the start, every minute, and when config or policy change. A sync that only the
-// clock started skips servers that have not changed for long.
+// clock started skips servers that have not changed for a long time.
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
@@ -72,8 +72,8 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 	}
 }
 
-// syncOnce runs a sync, which logs its own result and each server's. It reports whether a server is
-// starting up, and whether one is a program that may be installing.
+// syncOnce runs a sync. The sync logs its own result and the result of each server. It reports
+// whether a server is starting up, and whether one is a program that may be installing.
 func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error)) (starting, installing bool) {
 	r, err := run(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ const keepTime = 2 * time.Second
 // so that they are not only in approvals.db. It only logs a failure, because the audit files also
 // have the decisions.
 func keepDecisions(ctx context.Context, p *boot.Program) {
-	if p.Syncer.Config() == nil { // no sync has made a catalog
+	if p.Syncer.Config() == nil { // without a sync there is no catalog to update
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepTime)

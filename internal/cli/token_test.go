@@ -26,10 +26,10 @@ func TestTokenSession(t *testing.T) {
 	s.must(0, on("token")...)
 	text := strings.TrimSpace(s.must(0, on("token", "make", "--name", "ci", "--servers", "s", "--days", "7")...))
 	if !strings.HasPrefix(text, "pct_") || strings.Contains(text, "\n") {
-		t.Errorf("it prints %q, want the token alone", text)
+		t.Errorf("token make prints %q, want only the token", text)
 	}
 	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}, "Authorization: Bearer "+text); got.IsError {
-		t.Errorf("the token is not taken: %s", got.Raw)
+		t.Errorf("the gateway refuses the token: %s", got.Raw)
 	}
 	s.must(0, on("token", "make", "--name", "deploy", "--servers", "*", "--tiers", "read,write", "--toolsets", "docs", "-o", "json")...)
 	s.must(0, on("token", "list")...)
@@ -50,7 +50,8 @@ func TestTokenSession(t *testing.T) {
 	s.check("token")
 }
 
-// A grant belongs to a token's name: revoking prints the grants, and the command that ends them.
+// Grants belong to a token's name. So token revoke prints the grants of the name, and the command
+// that ends each.
 func TestTokenRevokePrintsGrants(t *testing.T) {
 	access := programtest.Tokens()
 	p := startWithRequests(t, access.Env)
@@ -67,21 +68,21 @@ func TestTokenRevokePrintsGrants(t *testing.T) {
 	printed := do("token", "revoke", "ann")
 	command := "portcullis requests revoke " + id + " --url " + p.URL
 	if !strings.Contains(printed, "1 grant to token:ann did not end") || !strings.Contains(printed, command) {
-		t.Errorf("it prints %s, want %s", printed, command)
+		t.Errorf("token revoke prints %s, want %s", printed, command)
 	}
 	again := strings.TrimSpace(do("token", "make", "--name", "ann", "--servers", "*", "--tiers", "destructive"))
 	call := func() bool {
 		return p.Call("call_tool_destructive", map[string]any{"name": "tickets:assign_ticket"}, "Authorization: Bearer "+again).IsError
 	}
 	if call() {
-		t.Error("a later token of the name does not have the grant, so there is nothing to warn of")
+		t.Error("a later token with the name does not have the grant, so the warning is wrong")
 	}
 	do(strings.Fields(command)[1:4]...)
 	if !call() {
 		t.Error("the command did not end the grant")
 	}
 	if printed := do("token", "revoke", "ann"); strings.Contains(printed, "grant") {
-		t.Errorf("it prints %s after the grant has ended", printed)
+		t.Errorf("token revoke prints %s after the grant has ended", printed)
 	}
 }
 
@@ -100,7 +101,7 @@ func TestTokenThatCannotBePrinted(t *testing.T) {
 		getenv: bears(access.Admin), stdout: full, stderr: &said,
 	})
 	if err == nil || !strings.Contains(err.Error(), "is lost: portcullis token revoke ") {
-		t.Errorf("a token that nobody saw: %v", err)
+		t.Errorf("token make with a full disk: %v", err)
 	}
 	require.OK(t, p.stop())
 }

@@ -43,7 +43,7 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	}
 	k := page.Keys
 	switch {
-	// the file has another key, so these counts of tokens do not apply
+	// the gateway still uses another key, so its counts of tokens do not apply
 	case k != nil && k.Current.ID != inFile.ID():
 		return errors.New("token rotate: nothing was done: the gateway has not read the key in " +
 			"the file yet, and does so within seconds: run this again; if it says the same, " +
@@ -66,7 +66,7 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	})
 }
 
-// printKeys prints which tokens end with the previous key.
+// printKeys prints how many tokens end with the previous key, and how many are void.
 func printKeys(w io.Writer, k *admin.TokenKeys) {
 	if k == nil {
 		return

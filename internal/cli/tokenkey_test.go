@@ -44,13 +44,13 @@ func TestTokenRotate(t *testing.T) {
 	p := startWith(t, env, dir)
 	text := strings.TrimSpace(do(false, "token", "make", "--name", "ci", "--servers", "s", "--url", p.URL))
 	if !taken(p, text) {
-		t.Error("the token is not taken")
+		t.Error("the gateway refuses the token before the rotation")
 	}
 	if out := do(false, "token", "rotate", "--dir", dir); !strings.Contains(out, "1 live token is now under the previous one") {
 		t.Errorf("rotate says %s", out)
 	}
 	if do(true, "token", "rotate", "--dir", dir); !strings.Contains(said, "nothing was done: ") {
-		t.Errorf("a second rotation at once: %s", said)
+		t.Errorf("a second rotation directly after the first: %s", said)
 	}
 	require.OK(t, p.stop())
 	info, err := os.Stat(filepath.Join(dir, folder.TokenFile))
@@ -61,7 +61,7 @@ func TestTokenRotate(t *testing.T) {
 	env["PORTCULLIS_TOKEN_PREVIOUS_DAYS"] = "7"
 	p = startWith(t, env, dir)
 	if !taken(p, text) {
-		t.Error("who had a token is locked out by a rotation")
+		t.Error("a token from before the rotation is refused")
 	}
 	if out := do(false, "doctor", "--dir", dir); !strings.Contains(out, "tokens_end: 1 agent token\n") || strings.Contains(out, "tokens_void") {
 		t.Errorf("doctor does not say that the token ends in 7 days:\n%s", out)
@@ -80,7 +80,7 @@ func TestTokenRotate(t *testing.T) {
 
 	p = startWith(t, env, dir)
 	if taken(p, text) {
-		t.Error("a token of two keys ago is taken")
+		t.Error("the gateway accepts a token of two keys ago")
 	}
 	if list := do(false, "token", "--url", p.URL); !strings.Contains(list, token.Void) || !strings.Contains(said, "1 token is void") {
 		t.Errorf("the list does not say that it is void: %s%s", list, said)
@@ -90,10 +90,10 @@ func TestTokenRotate(t *testing.T) {
 	}
 	require.OK(t, p.stop())
 	require.OK(t, os.WriteFile(filepath.Join(dir, folder.TokenFile), []byte("short\n"), 0o600))
-	if do(true, "token", "--dir", dir); !strings.Contains(said, folder.TokenFile+": the key of agent tokens has 5 bytes") || !strings.Contains(said, "every agent token ends") {
-		t.Errorf("a key that is damaged: %s", said)
+	if do(true, "token", "--dir", dir); !strings.Contains(said, folder.TokenFile+": the key of agent tokens has 5 bytes") || !strings.Contains(said, "all agent tokens are invalid") {
+		t.Errorf("token list with a damaged key: %s", said)
 	}
 	if out := do(true, "doctor", "--dir", dir); !strings.Contains(out, folder.TokenFile) || strings.Contains(out, "doctor: ") {
-		t.Errorf("doctor says of a key that is damaged:\n%s", out)
+		t.Errorf("doctor with a damaged key:\n%s", out)
 	}
 }

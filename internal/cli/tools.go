@@ -61,8 +61,7 @@ func (c toolsCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	return nil
 }
 
-// showHashes prints lines for readPinned. It skips a name that readPinned would read as another
-// name.
+// showHashes prints lines for readPinned. It skips a name that readPinned would misread.
 func showHashes(w io.Writer, rows []decide.Row) {
 	for _, r := range rows {
 		if seen := (pinnedItem{ID: r.ID, Hash: r.Hash}); seen.writable() {
@@ -108,7 +107,8 @@ func whatOf(r decide.Row) string {
 	return what
 }
 
-// Above this many rows the output suggests filters, with this many values of each flag.
+// If a list has more than manyRows rows, the output suggests filters, with at most maxValues values
+// of each flag.
 const (
 	manyRows  = 20
 	maxValues = 6

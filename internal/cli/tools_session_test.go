@@ -32,7 +32,7 @@ func firstTools() []json.RawMessage {
 	}
 }
 
-// newItemGateway runs a gateway whose audit names kim. The listed items wait.
+// newItemGateway runs a gateway whose decisions are by kim. All listed items wait for approval.
 func newItemGateway(t *testing.T) *itemGateway {
 	t.Helper()
 	fs := upstreamtest.New(t, upstreamtest.Options{

@@ -14,9 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// allTools returns the tools of the two servers, which are also the two toolsets, in the order of
-// their
-// ids.
+// allTools returns the tools of the two servers, in the order of their ids. The two servers are
+// also the two toolsets. ids.
 func allTools() []string {
 	return []string{"files:create_file", "files:delete_file", "files:get_file", "folders:create_folder", "folders:delete_folder", "folders:get_folder"}
 }
@@ -63,8 +62,8 @@ func (o *toolsetGateway) configOf(tools string) string {
 // An expectation is the result of a request: tools, or a refusal.
 type expectation struct {
 	open, locked []string
-	status       int    // of the refusal; 0: none
-	message      string // its beginning
+	status       int    // status of the refusal; 0: no refusal
+	message      string // beginning of the refusal's message
 	data         string // "": no unknown names
 }
 
@@ -149,7 +148,7 @@ func setups() []setup {
 		{`{"read_only": true}`, nil, []selecting{{"24 read-only for all", "", headers("X-MCP-Readonly", "false"), opens("files:get_file", "folders:get_folder")}}},
 		{`{}`, []string{"folders"}, []selecting{
 			{"26 a server that is down for a while", "", headers("X-MCP-Toolsets", "folders"), expectation{status: http.StatusServiceUnavailable, message: "No tools left", data: noFault}},
-			{"27 a name under it", "", headers("X-MCP-Tools", "get_file, folders:x"), opens("files:get_file")},
+			{"27 a tool of the server that is down", "", headers("X-MCP-Tools", "get_file, folders:x"), opens("files:get_file")},
 		}},
 	}
 }
@@ -254,8 +253,8 @@ func checkSearch(t *testing.T, c *mcpClient, want expectation) {
 
 }
 
-// checkServers checks the list of servers against the selection. An unreachable server is on it if
-// it may have the selected tools.
+// checkServers checks the list of servers against the selection. The list has an unreachable server
+// if it may have selected tools.
 func (o *toolsetGateway) checkServers(t *testing.T, c *mcpClient, want expectation) {
 	t.Helper()
 	var list struct {
@@ -268,19 +267,20 @@ func (o *toolsetGateway) checkServers(t *testing.T, c *mcpClient, want expectati
 	counts := map[string]int{}
 	for _, s := range list.Servers {
 		if shown := slices.ContainsFunc(slices.Concat(want.open, want.locked), func(id string) bool { return strings.HasPrefix(id, s.Name+":") }); !shown && s.Status == "available" {
-			t.Errorf("server %s is shown, and none of its tools", s.Name)
+			t.Errorf("server %s is listed, but none of its tools is", s.Name)
 		}
 		for status, n := range s.Tools {
 			counts[status] += n
 		}
 	}
 	if counts["disabled_by_config"] != len(want.locked) {
-		t.Errorf("%v are counted, want %d locked", counts, len(want.locked))
+		t.Errorf("the counts are %v, want %d locked", counts, len(want.locked))
 	}
 }
 
-// checkCalls calls each tool: a callable tool reaches its server, a locked one returns the
-// reason, and one outside the selection answers like an unknown tool.
+// checkCalls calls each tool. A call of a callable tool reaches its server, and a call of a locked
+// tool returns the reason. A call of a tool outside the selection answers like a call of an unknown
+// tool.
 func (o *toolsetGateway) checkCalls(t *testing.T, c *mcpClient, want expectation) {
 	t.Helper()
 	call := func(id string) (answer, string, bool) {
@@ -297,18 +297,18 @@ func (o *toolsetGateway) checkCalls(t *testing.T, c *mcpClient, want expectation
 		open, locked := slices.Contains(want.open, id), slices.Contains(want.locked, id)
 		switch {
 		case open && (isError || text != name):
-			t.Errorf("%s is open and answers %s", id, a.Body)
+			t.Errorf("%s is callable, but answers %s", id, a.Body)
 		case locked && (!isError || !strings.Contains(text, "disabled_by_config")):
-			t.Errorf("%s is locked and answers %s", id, a.Body)
+			t.Errorf("%s is locked, but answers %s", id, a.Body)
 		case !open && !locked:
 			like := strings.NewReplacer("files:no_such_tool", id, "files__no_such_tool", direct(id)).Replace(unknown.Body)
 			if a.Status != unknown.Status || a.Body != like {
-				t.Errorf("%s is outside and answers %d %s, want %d %s", id, a.Status, a.Body, unknown.Status, like)
+				t.Errorf("%s is outside the selection, but answers %d %s, want %d %s", id, a.Status, a.Body, unknown.Status, like)
 			}
 		}
 		calls := o.servers[server].Calls()
 		if len(calls) == 1 != open || len(calls) > 1 {
-			t.Errorf("%s reached its server %d times, and is open: %v", id, len(calls), open)
+			t.Errorf("%s reached its server %d times; callable: %v", id, len(calls), open)
 		}
 		for _, r := range calls {
 			for header := range r.Header {

@@ -18,7 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A sharedGateway runs where the client names the agent (azp), so that users share an agent id.
+// In a sharedGateway the agent id is the client's id (azp), so that users of one client share an
+// agent id.
 type sharedGateway struct {
 	*program
 	issuer   *identitytest.Issuer
@@ -69,12 +70,13 @@ func startShared(t *testing.T) *sharedGateway {
 		"PORTCULLIS_AUTH": "jwt", "PORTCULLIS_ISSUER": s.issuer.URL, "PORTCULLIS_AUDIENCE": s.audience, "PORTCULLIS_ID_CLAIM": "azp", "PORTCULLIS_DEFAULT_SERVERS": "*",
 	}, dir, "--addr", addr, "--allow-commands")
 	s.Admin = s.issuer.Token(s.audience, map[string]any{"sub": "op", "azp": "ops", "scope": "portcullis:admin"})
-	t.Cleanup(func() { _ = s.stop() }) // before the servers, which wait for their clients
+	// stop the gateway before the servers, which wait for their clients
+	t.Cleanup(func() { _ = s.stop() })
 	return s
 }
 
-// asksOnce answers the first call with a question. The next call has the client's answer, and gets
-// this answer as its result.
+// asksOnce answers the first call with a question. The next call contains the client's answer, and
+// asksOnce returns that answer as the result.
 func asksOnce(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
 	var p struct{ InputResponses json.RawMessage }
 	if err := json.Unmarshal(c.Params, &p); err != nil {
@@ -148,7 +150,7 @@ type keptThing struct {
 	name     string
 	protocol string // the only protocol that has it; "": both
 	keep     func(t *testing.T, s *sharedGateway, ann *mcpClient) (use func(*mcpClient) string)
-	wants    string // a part of ann's answer, which nobody else gets
+	wants    string // a part of ann's answer that nobody else gets
 }
 
 var userKeys = []keptThing{
@@ -188,7 +190,7 @@ var userKeys = []keptThing{
 	}, "true"},
 	{"grant", "", func(_ *testing.T, s *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		name := "locked:open_" + ann.protocol.name
-		s.allow(ann.requests(name)) // the tool answers with its name
+		s.allow(ann.requests(name)) // the tool's answer is its name
 		return func(c *mcpClient) string {
 			line, _, _ := strings.Cut(c.says(name, map[string]any{}, nil), "\n")
 			return line
@@ -196,7 +198,7 @@ var userKeys = []keptThing{
 	}, "open_"},
 }
 
-// ofSession returns a thing that belongs to a client session of ann.
+// ofSession returns the keep function for data of a client session of ann.
 func ofSession(use func(*mcpClient) string) func(*testing.T, *sharedGateway, *mcpClient) func(*mcpClient) string {
 	return func(t *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		id := ann.open().Header.Get(mcp.HeaderSession)
@@ -207,7 +209,8 @@ func ofSession(use func(*mcpClient) string) func(*testing.T, *sharedGateway, *mc
 	}
 }
 
-// resumes makes ann call a tool that asks. Callers then send the answer to the question.
+// resumes makes ann call a tool that asks a question. The returned function sends the answer to the
+// question as any caller.
 func resumes(t *testing.T, ann *mcpClient, tool string) func(*mcpClient) string {
 	params := map[string]any{"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": map[string]any{}}}
 	asked := ann.send("tools/call", params)
@@ -261,7 +264,7 @@ func TestUsersOfOneAgent(t *testing.T) {
 				want := use(s.as(t, e, other))
 				for _, who := range []caller{bob, alone} {
 					if got := use(s.as(t, e, who)); got != want {
-						t.Errorf("%s gets %s, another agent gets %s", who.sub, got, want)
+						t.Errorf("%s gets %s, want what another agent gets: %s", who.sub, got, want)
 					}
 				}
 				if got := use(s.as(t, e, ann)); got == want || !strings.Contains(got, k.wants) {

@@ -1,7 +1,7 @@
 // Package agenteval measures whether agents find the tools that their tasks need.
 //
-// The measure needs no model. For each task it makes the task's searches in order, and counts each
-// needed tool whose name an answer shows. So the result is an upper bound for agents, and each run
+// The measurement needs no model. For each task it makes the task's searches in order, and counts
+// each needed tool that an answer names. So the result is an upper bound for agents, and every run
 // has the same result.
 package agenteval
 

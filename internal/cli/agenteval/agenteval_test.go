@@ -29,8 +29,8 @@ func TestReadTasks(t *testing.T) {
 	}
 }
 
-// The search continues until it has seen every tool, and both forms of an answer have the same
-// tools.
+// Run searches until it has seen every needed tool. The result is the same for both forms of an
+// answer, JSON and lines.
 func TestRun(t *testing.T) {
 	tasks, err := agenteval.ReadTasks(strings.NewReader(`[
 		{"task":"one search","searches":["a","never"],"tools":["s:a"]},
@@ -74,7 +74,8 @@ func TestRun(t *testing.T) {
 			got.Results[i].Bytes = 0
 		}
 		if got.Bytes != bytes {
-			t.Errorf("%s: %d bytes, the tasks have %d", form, got.Bytes, bytes)
+			t.Errorf("%s: the report has %d bytes, the tasks together have %d",
+				form, got.Bytes, bytes)
 		}
 		got.Bytes = 0
 		if diff := cmp.Diff(want, got, cmp.Transformer("empty", func(s []string) string { return strings.Join(s, " ") })); diff != "" {

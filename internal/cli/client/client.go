@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// TokenVariable names the variable with the credential for a gateway: a flag would show it to
-	// every process.
+	// TokenVariable names the variable with the credential for a gateway. A flag would show the
+	// credential to every process on the machine.
 	TokenVariable = "PORTCULLIS_TOKEN"
 
 	// MaxDetail is the maximum number of printed characters of a gateway's text.
@@ -47,7 +47,8 @@ type Client struct {
 	Transport  http.RoundTripper // nil: the network
 }
 
-// IsEmbedded reports whether the gateway runs in this process, and ends with the command.
+// IsEmbedded reports whether the gateway runs in this process. Such a gateway ends with the
+// command.
 func (c *Client) IsEmbedded() bool { return c.Credential == nil }
 
 // An Answer is an answer of the API: its value, and its original text, which is the JSON output.
@@ -217,7 +218,7 @@ func within(patience time.Duration, send http.RoundTripper, req *http.Request) (
 		if cause := context.Cause(ctx); errors.Is(cause, errNoAnswer) {
 			err = cause
 			if res != nil {
-				_ = res.Body.Close() // it was cut off
+				_ = res.Body.Close() // the answer came too late
 			}
 		}
 		return nil, err
@@ -241,7 +242,7 @@ func Reach(ctx context.Context, address string) error {
 // unreached returns the error of a request without an answer. changing means that the request may
 // have taken effect.
 func unreached(ctx context.Context, base string, err error, changing bool) error {
-	at, _ := Address(base, "") // it was good enough for the request
+	at, _ := Address(base, "") // the request used the same address, so it is valid
 	switch {
 	case ctx.Err() != nil && changing:
 		return errors.New("interrupted: whether it was carried out is not known; look before you repeat it")

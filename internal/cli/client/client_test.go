@@ -64,7 +64,7 @@ func TestGatewayThatIsSilent(t *testing.T) {
 	require.OK(t, err)
 	_, err = Send(50*time.Millisecond, req)
 	if err == nil || !strings.Contains(err.Error(), "no answer within 50ms") {
-		t.Errorf("a gateway that is silent: %v", err)
+		t.Errorf("a gateway that does not answer: %v", err)
 	}
 	c := &Client{Command: "test", Base: s.URL}
 	for want, body := range map[string]any{"nothing was changed": nil, "look before you repeat it": 1} {

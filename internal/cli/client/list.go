@@ -55,11 +55,12 @@ func (c *Client) List(
 		page := a.Value
 		page.Tools = slices.Concat(out.Tools, page.Tools)
 		if out.answer != nil {
-			page.Upgrades = out.Upgrades // only the first page has it
+			page.Upgrades = out.Upgrades // only the first page has upgrades
 		}
 		out.Page, out.answer = page, map[string]json.RawMessage{}
 		var rows []json.RawMessage
-		_ = json.Unmarshal(a.Raw, &out.answer) // it was decoded as a page before
+		// cannot fail: the answer was already decoded as a page
+		_ = json.Unmarshal(a.Raw, &out.answer)
 		_ = json.Unmarshal(out.answer["tools"], &rows)
 		out.rows = append(out.rows, rows...)
 		if step != nil && page.Next.Next != "" {

@@ -40,8 +40,8 @@ func (s *Server) checks() {
 		s.check("cwd", "the folder %s is outside the folder of the file, "+
 			"and a program may read its settings there", text.Quote(s.Dir, 60))
 	}
-	// Another person may have written the file so that the program sends a variable to an address
-	// in it.
+	// Another person may have written the file so that the program sends a variable's value to an
+	// address in the file.
 	host := s.elsewhere()
 	if host == "" || !s.options.Foreign {
 		return
@@ -59,7 +59,7 @@ func (s *Server) checks() {
 	}
 }
 
-// references returns the variables in a text that may be set for another purpose.
+// references returns the variables in a text that may be set for a purpose other than this server.
 func (s *Server) references(value string) (names []string) {
 	for _, m := range marks.FindAllString(value, -1) {
 		if v := s.byMark(m); v.existing {
@@ -154,7 +154,8 @@ func (g *collection) accept(ids []string) error {
 	return nil
 }
 
-// acceptID marks the checks with the id, where name returns one of the names of their server.
+// acceptID marks the checks with the id as accepted. name returns the server's name that the id
+// uses.
 func (g *collection) acceptID(id string, name func(*Server) string) (found bool) {
 	for _, s := range g.servers {
 		for i := range s.Checks {

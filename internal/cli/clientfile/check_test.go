@@ -31,25 +31,25 @@ func importEntry(t *testing.T, entry string, foreign bool, accept ...string) (s 
 func TestChecks(t *testing.T) {
 	const env, far, near = `{"command": "npx", "args": ["x"], "env": {`, `{"url": "https://evil.example.com/mcp", "headers": {`, `{"url": "http://127.0.0.1:9000/mcp", "headers": {`
 	for name, tt := range map[string]struct{ entry, own, foreign string }{
-		"a loader":             {env + `"LD_PRELOAD": "./x.so", "DYLD_INSERT_LIBRARIES": "./x"}}`, "env.LD_PRELOAD env.DYLD_INSERT_LIBRARIES", "env.LD_PRELOAD env.DYLD_INSERT_LIBRARIES"},
-		"the search path":      {env + `"PATH": "./bin:${PATH}"}}`, "env.PATH", "env.PATH"},
-		"its own search path":  {env + `"PATH": "${PATH}", "HTTPS_PROXY": "${env:HTTPS_PROXY}"}}`, "", ""},
-		"a runtime":            {env + `"NODE_OPTIONS": "--require ./x", "PYTHONSTARTUP": "x", "BASH_ENV": "x", "ENV": "x"}}`, "env.NODE_OPTIONS env.PYTHONSTARTUP env.BASH_ENV env.ENV", "env.NODE_OPTIONS env.PYTHONSTARTUP env.BASH_ENV env.ENV"},
-		"a proxy":              {env + `"https_proxy": "http://evil.example.com", "NODE_EXTRA_CA_CERTS": "x"}}`, "env.https_proxy env.NODE_EXTRA_CA_CERTS", "env.https_proxy env.NODE_EXTRA_CA_CERTS"},
-		"usual variables":      {env + `"LOG_LEVEL": "debug", "API_KEY": "${API_KEY}"}}`, "", ""},
-		"a folder above":       {`{"command": "npx", "cwd": "../.."}`, "cwd", "cwd"},
-		"a folder that climbs": {`{"command": "npx", "cwd": "a/../../b"}`, "cwd", "cwd"},
-		"a folder within":      {`{"command": "npx", "cwd": "${workspaceFolder}/sub"}`, "", ""},
-		"a folder elsewhere":   {`{"command": "npx", "cwd": "/home/kim/other"}`, "", "cwd"},
+		"a loader":                      {env + `"LD_PRELOAD": "./x.so", "DYLD_INSERT_LIBRARIES": "./x"}}`, "env.LD_PRELOAD env.DYLD_INSERT_LIBRARIES", "env.LD_PRELOAD env.DYLD_INSERT_LIBRARIES"},
+		"the search path":               {env + `"PATH": "./bin:${PATH}"}}`, "env.PATH", "env.PATH"},
+		"variables passed on unchanged": {env + `"PATH": "${PATH}", "HTTPS_PROXY": "${env:HTTPS_PROXY}"}}`, "", ""},
+		"a runtime":                     {env + `"NODE_OPTIONS": "--require ./x", "PYTHONSTARTUP": "x", "BASH_ENV": "x", "ENV": "x"}}`, "env.NODE_OPTIONS env.PYTHONSTARTUP env.BASH_ENV env.ENV", "env.NODE_OPTIONS env.PYTHONSTARTUP env.BASH_ENV env.ENV"},
+		"a proxy":                       {env + `"https_proxy": "http://evil.example.com", "NODE_EXTRA_CA_CERTS": "x"}}`, "env.https_proxy env.NODE_EXTRA_CA_CERTS", "env.https_proxy env.NODE_EXTRA_CA_CERTS"},
+		"usual variables":               {env + `"LOG_LEVEL": "debug", "API_KEY": "${API_KEY}"}}`, "", ""},
+		"a folder above":                {`{"command": "npx", "cwd": "../.."}`, "cwd", "cwd"},
+		"a folder that climbs":          {`{"command": "npx", "cwd": "a/../../b"}`, "cwd", "cwd"},
+		"a folder within":               {`{"command": "npx", "cwd": "${workspaceFolder}/sub"}`, "", ""},
+		"a folder elsewhere":            {`{"command": "npx", "cwd": "/home/kim/other"}`, "", "cwd"},
 
 		"a secret for a host":         {far + `"Authorization": "Bearer ${GITHUB_TOKEN}"}}`, "", "headers.Authorization"},
-		"a secret of the gateway's":   {far + `"X": "${secretsmanager:prod/db}"}}`, "", "headers.X"},
+		"a secret reference":          {far + `"X": "${secretsmanager:prod/db}"}}`, "", "headers.X"},
 		"a secret for this machine":   {near + `"Authorization": "Bearer ${GITHUB_TOKEN}"}}`, "", ""},
 		"a name like this machine's":  {`{"url": "http://localhost.evil.example.com/", "headers": {"X": "${T}"}}`, "", "headers.X"},
 		"a user like this machine":    {`{"url": "http://127.0.0.1@evil.example.com/", "headers": {"X": "${T}"}}`, "", "headers.X"},
 		"a credential of the file":    {far + `"X-Secret": "hunter2-made-up"}}`, "", ""},
-		"what is asked for":           {far + `"X": "${input:AWS_KEY}"}}`, "", ""},
-		"asked for and read":          {far + `"X": "${input:AWS_KEY}", "Y": "${MCP_AWS_KEY}"}}`, "", "headers.X headers.Y"},
+		"a prompted value":            {far + `"X": "${input:AWS_KEY}"}}`, "", ""},
+		"a prompted and a read value": {far + `"X": "${input:AWS_KEY}", "Y": "${MCP_AWS_KEY}"}}`, "", "headers.X headers.Y"},
 		"Codex's headers":             {`{"url": "https://evil.example.com/", "bearer_token_env_var": "T", "env_http_headers": {"X": "U"}}`, "", "headers.X headers.Authorization"},
 		"mcp-remote":                  {`{"command": "npx", "args": ["mcp-remote", "https://evil.example.com/", "--header", "X:${T}"]}`, "", "headers.X"},
 		"in the URL":                  {`{"url": "https://evil.example.com/${TENANT}"}`, "", "url"},
@@ -59,7 +59,7 @@ func TestChecks(t *testing.T) {
 		for foreign, want := range map[bool]string{false: tt.own, true: tt.foreign} {
 			s, got := importEntry(t, tt.entry, foreign)
 			if got != want {
-				t.Errorf("%s, foreign %v: asks about %q, want %q", name, foreign, got, want)
+				t.Errorf("%s, foreign %v: %q need acceptance, want %q", name, foreign, got, want)
 			}
 			entry := string(s.Entry())
 			for _, c := range s.Checks {
@@ -82,11 +82,11 @@ func TestAccept(t *testing.T) {
 		t.Errorf("%s was left out, and %s was imported", left, got)
 	}
 	if tenant, _ := importEntry(t, `{"url": "https://a.example.com/${TENANT}"}`, true, "gh.url"); tenant.Left != "" {
-		t.Errorf("with an accepted URL it is left out: %s", tenant.Left)
+		t.Errorf("the server is left out although its URL is accepted: %s", tenant.Left)
 	}
 	bare, _ := importEntry(t, entry, true)
 	if !s.SameAs(bare.Entry()) {
-		t.Error("with an accepted member it is another server")
+		t.Error("SameAs = false for the same server without the accepted members")
 	}
 	lacks := func(s *clientfile.Server, raw json.RawMessage) (out string) {
 		for _, m := range s.Reconcile(raw) {
@@ -95,13 +95,13 @@ func TestAccept(t *testing.T) {
 		return out
 	}
 	if got := lacks(s, bare.Entry()); got != `env.PATH="./bin" cwd=".." ` {
-		t.Errorf("the one without lacks %s", got)
+		t.Errorf("an entry without the accepted members lacks %s, want both members", got)
 	}
 	if got := lacks(s, s.Entry()) + lacks(bare, bare.Entry()); got != "" {
-		t.Errorf("each lacks of itself %s", got)
+		t.Errorf("an entry compared with itself lacks %s, want nothing", got)
 	}
 	if lacks(bare, s.Entry()); !bare.Checks[0].Accepted || bare.Checks[1].Accepted {
-		t.Errorf("what the config has is accepted: %+v", bare.Checks)
+		t.Errorf("want exactly the members accepted that the config has: %+v", bare.Checks)
 	}
 
 	f, err := clientfile.Read("a.json", []byte(`{"mcpServers": {"gh": `+entry+`}}`), clientfile.Options{})
@@ -116,8 +116,8 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// A gateway replaces nothing in arguments. Credentials in arguments are the values that a shown
-// command hides.
+// A gateway does not replace variables in arguments, so an import leaves out servers with
+// credentials there.
 func TestArguments(t *testing.T) {
 	const secret, env = "holds a credential or a variable", "the command env sets a variable"
 	for entry, want := range map[string]string{
@@ -145,7 +145,7 @@ func TestArguments(t *testing.T) {
 		`"docker", "args": ["run", "-e", "TOKEN=made-up-1", "x"]`:            "",
 		`"docker", "args": ["run", "--env=TOKEN=made-up-1", "x"]`:            secret,
 		`"npx", "args": ["mcp-remote", "https://a.example.com/?api_key=${T}"]`: "refers to ${T}, where a gateway " +
-			"replaces nothing",
+			"replaces no variables",
 		`"npx", "args": ["mcp-remote", "https://a.example.com/?api_key=made-up-1"]`: "",
 	} {
 		s, _ := importEntry(t, `{"command": `+entry+`}`, true)
@@ -158,7 +158,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Acceptance for one server does not apply to another server that had its name.
+// A person's acceptance for one server does not apply to another server that had the same name.
 func TestAcceptOneOfTwo(t *testing.T) {
 	servers, err := gather(t, clientfile.Choice{Accept: []string{"gh.env.PATH"}},
 		`"gh": {"command": "one", "env": {"PATH": "a"}}`, `"gh": {"command": "two", "env": {"PATH": "b"}}`)
@@ -169,12 +169,12 @@ func TestAcceptOneOfTwo(t *testing.T) {
 	servers, err = gather(t, clientfile.Choice{As: map[string]string{"gh": "work"}, Accept: []string{"gh.env.PATH"}}, `"gh": {"command": "one", "env": {"PATH": "a"}}`)
 	require.OK(t, err)
 	if len(servers[0].Env) != 1 {
-		t.Error("the name in the file does not count")
+		t.Error("--accept does not accept the server's name in the file")
 	}
 }
 
-// A foreign file chooses the names of servers and headers, and so of the variables for its
-// credentials. None of them has the name of an existing variable.
+// A foreign file chooses the names of servers and headers, and import makes variable names from
+// them. None of these names is the name of an existing variable.
 func TestForeignFileNamesNoVariable(t *testing.T) {
 	for entry, own := range map[string]string{
 		`{"url": "https://evil.example.com/", "headers": {"Authorization": "Bearer made-up-1"}}`:         "${env:GH_TOKEN}",

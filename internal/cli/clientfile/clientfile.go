@@ -39,7 +39,7 @@ type fault struct {
 func (f *fault) Error() string { return f.String() + ": " + f.Message }
 
 // A Server is an entry of a client's file, in the terms of the gateway's config. Until [Collect]
-// has named the variables, the texts contain marks instead of variable names.
+// has chosen the names of the variables, the texts contain marks instead of names.
 type Server struct {
 	Name string // valid for the gateway
 	Was  string // the file's name for it, if different
@@ -54,7 +54,7 @@ type Server struct {
 	Left      string      // why the server is left out; "": it is imported
 	Own       bool        // it is left out because it leads to the gateway itself
 	Variables []*Variable // variables that the entry of a collected server refers to
-	marked    []*Variable // by their marks
+	marked    []*Variable // the variables, by the number in their marks
 }
 
 // A Variable is a variable of the gateway's environment that a server's entry refers to.
@@ -75,7 +75,7 @@ type File struct {
 	Servers []*Server
 }
 
-// Options are the known facts about the machine. The zero value knows nothing.
+// Options are the known facts about the machine. The zero value means that nothing is known.
 type Options struct {
 	Getenv func(name string) string // for references in URLs; nil: nothing is set
 	Home   string

@@ -56,7 +56,7 @@ type collection struct {
 	choice  Choice
 	servers []*Server
 	byName  map[string]*Server // ignores the case of names
-	used    map[string]bool    // names of the choice that some server has
+	used    map[string]bool    // names of the choice that match a server
 }
 
 // add adds a server if it is chosen.
@@ -93,7 +93,7 @@ func (s *Server) Clash(other Place) {
 	s.leave("%s has another server of this name, so nothing was written: %s", other, how)
 }
 
-// takes reports whether the server is chosen, and gives it its new name.
+// takes reports whether the choice includes the server, and gives the server its new name.
 func (c Choice) takes(s *Server, used map[string]bool) bool {
 	is := func(list []string) bool {
 		found := false
@@ -163,10 +163,10 @@ func nameVariables(servers []*Server, used map[string][]string) {
 	}
 }
 
-// A naming knows which names of variables are in use.
+// A naming holds the names of variables that are in use.
 type naming struct {
 	values map[string]*Variable
-	used   map[string][]string // by the gateway's config; the values are in no file
+	used   map[string][]string // variables of the gateway's config; no file has their values
 }
 
 func (n naming) free(s *Server, v *Variable, name string) bool {
@@ -254,9 +254,9 @@ func (s *Server) Entry() json.RawMessage {
 
 var anyReference = regexp.MustCompile(`\$\{env:[A-Za-z0-9_]+\}`)
 
-// SameAs reports whether a server of the gateway's config, as it was read, is this one. It is if it
-// has the same URL, or the same program and the same values under any variable names. Members that
-// a person must accept do not count.
+// SameAs reports whether an entry of the gateway's config is this server: it has the same URL, or
+// the same program and the same values under any variable names. SameAs ignores members that a
+// person must accept.
 func (s *Server) SameAs(raw json.RawMessage) bool {
 	plain := func(data []byte) string {
 		var e entry

@@ -63,8 +63,8 @@ type step struct {
 	value *rawjson.Node
 }
 
-// stepsOf returns the steps that add entries to a file. before is the parsed file, data its text,
-// and more contains the entries.
+// stepsOf returns the steps that add the entries in more to a file. before is the parsed file, and
+// data is its text.
 func stepsOf(
 	path string, data []byte, before, more *rawjson.Node, replace bool,
 ) (steps []step, err error) {
@@ -106,7 +106,7 @@ func indexID(list *rawjson.Node, id string) int {
 }
 
 // Remove returns a file without an entry, and without VS Code's question for its token. If there is
-// no such entry, Same is set.
+// no such entry, Remove sets Same.
 func Remove(path string, data []byte, holder, name string) (Change, error) {
 	want, err := parse(path, data)
 	if err != nil {

@@ -35,9 +35,9 @@ func TestMergeAndRemove(t *testing.T) {
 			"{\n  \"mcpServers\": {\n    \"a\": {},\n    // the last\n  },\n}\n",
 			"{\n  \"mcpServers\": {\n    \"a\": {},\n    // the last\n    \"gate\": {\n      \"url\": \"https://gate.example.com/mcp\"\n    },\n  },\n}\n",
 		},
-		"one line":  {`{"mcpServers": {"a": {"command": "x"}}}`, `{"mcpServers": {"a": {"command": "x"}, "gate": {"url":"https://gate.example.com/mcp"}}}`},
-		"carriages": {"{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n", "{\r\n  \"mcpServers\": {\r\n    \"a\": {},\r\n    \"gate\": {\r\n      \"url\": \"https://gate.example.com/mcp\"\r\n    }\r\n  }\r\n}\r\n"},
-		"a mark":    {"\ufeff{\n  \"mcpServers\": {}\n}", "\ufeff{\n  \"mcpServers\": {\n    \"gate\": {\n      \"url\": \"https://gate.example.com/mcp\"\n    }\n  }\n}"},
+		"one line":          {`{"mcpServers": {"a": {"command": "x"}}}`, `{"mcpServers": {"a": {"command": "x"}, "gate": {"url":"https://gate.example.com/mcp"}}}`},
+		"carriages":         {"{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n", "{\r\n  \"mcpServers\": {\r\n    \"a\": {},\r\n    \"gate\": {\r\n      \"url\": \"https://gate.example.com/mcp\"\r\n    }\r\n  }\r\n}\r\n"},
+		"a byte order mark": {"\ufeff{\n  \"mcpServers\": {}\n}", "\ufeff{\n  \"mcpServers\": {\n    \"gate\": {\n      \"url\": \"https://gate.example.com/mcp\"\n    }\n  }\n}"},
 	} {
 		got, err := clientfile.Merge("f.json", []byte(tt.before), []byte(addition), false)
 		if err != nil {
@@ -54,7 +54,7 @@ func TestMergeAndRemove(t *testing.T) {
 		back, err := clientfile.Remove("f.json", got.Data, "mcpServers", "gate")
 		require.OK(t, err)
 		if left := strings.NewReplacer("{\n  \"mcpServers\": {}\n}\n", "{}\n", ",\n\t\"mcpServers\": {}", "").Replace(string(back.Data)); left != tt.before {
-			t.Errorf("%s, taken out again:\n%q, want\n%q", name, back.Data, tt.before)
+			t.Errorf("%s: after Remove:\n%q, want\n%q", name, back.Data, tt.before)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestMergeTOML(t *testing.T) {
 	const other = "# my own\nmodel = \"x\"\n\n[mcp_servers.a] # the first\ncommand = \"npx\"\nargs = [\n  \"-y\", # yes\n  \"a\",\n]\n\n[mcp_servers.a.env]\nK = \"v\"\n"
 	alone, err := clientfile.Remove("config.toml", []byte(entry), "mcp_servers", "gate")
 	if err != nil || alone.Same || len(alone.Data) != 0 {
-		t.Errorf("the only entry of a file, taken out: %q, %v", alone.Data, err)
+		t.Errorf("the file without its only entry: %q, %v; want no bytes", alone.Data, err)
 	}
 	got, err := clientfile.Merge("config.toml", []byte(other), []byte(entry), false)
 	require.OK(t, err)

@@ -72,8 +72,9 @@ func (e *editor) pretty(value json.RawMessage, indent string, multi bool) string
 }
 
 // SetJSON returns a JSON file with another value at the path, or without it if value is nil. The
-// parts of the path are names of members and indexes of elements. In a list, any other key appends
-// an element. SetJSON creates missing objects of the path. Everything else stays, byte by byte.
+// parts of the path are names of members and indexes of elements. In a list, a key that is not an
+// index appends an element. SetJSON creates missing objects of the path. Everything else stays,
+// byte by byte.
 func SetJSON(path string, data []byte, at []string, value json.RawMessage) ([]byte, error) {
 	root, err := parseJSON(path, data)
 	if err != nil {
@@ -173,7 +174,7 @@ func (e *editor) remove(n *rawjson.Node, i int) []byte {
 	switch comma, around := comma(after), slices.Concat(before, after); {
 	case len(n.Kids) == 1 && len(bytes.Trim(around, space+",")) == 0:
 		return e.splice(first, last, "")
-	case comma >= 0: // remove it too
+	case comma >= 0: // remove the comma too
 		return e.splice(from, behind+comma+1, "")
 	case i == 0:
 		return e.splice(from, behind, "")

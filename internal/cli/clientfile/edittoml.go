@@ -21,8 +21,8 @@ func appendTOML(data, addition []byte) []byte {
 	return append(out, addition...)
 }
 
-// cutTOML returns the file without the tables whose keys begin with these keys. It keeps inline
-// tables; the caller checks for them.
+// cutTOML returns the file without the tables whose keys begin with these keys. It does not remove
+// inline tables; the caller checks for them.
 func cutTOML(data []byte, keys []string) ([]byte, error) {
 	mark := len(data) - len(bytes.TrimPrefix(data, []byte(bom)))
 	text := data[mark:]

@@ -50,7 +50,7 @@ func (r *reader) file(f *File, root *rawjson.Node) error {
 			return err
 		}
 	}
-	for name, value := range root.Get("projects").All() { // of Claude Code
+	for name, value := range root.Get("projects").All() { // Claude Code has these
 		r.project = name
 		where := "mcpServers of the project " + text.Clip(name, 100)
 		off := names(value.List("disabledMcpServers"))
@@ -107,8 +107,7 @@ func names(list []*rawjson.Node) map[string]bool {
 	return out
 }
 
-// knownMembers are the members of an entry that the reader reads, or that do not matter to a
-// gateway.
+// knownMembers are the members of an entry that the reader reads, or that a gateway does not need.
 var knownMembers = strings.Fields(`
 	type transport transportType description icon gallery dev version name source required
 	trust autoApprove alwaysAllow startup_timeout_sec startup_timeout_ms tool_timeout_sec timeout
@@ -189,11 +188,11 @@ func (s *Server) headers(n *rawjson.Node) {
 		s.setHeader("Authorization", "Bearer "+s.variable(b.Text, b))
 	}
 	if n.Has("auth", "oauth", "authProviderType", "oauth_resource") {
-		s.note("the client signed in there by OAuth, which the gateway does not do: " +
-			"give it a token in a header")
+		s.note("the client signed in there with OAuth: sign the gateway in with " +
+			"portcullis servers login, or give the server a token in a header")
 	}
 	if n.Has("headersHelper") {
-		s.note("a program made its headers, which the gateway does not ask: " +
+		s.note("a program made its headers, and the gateway does not run that program: " +
 			"write the header by hand")
 	}
 }
@@ -287,7 +286,8 @@ func (s *Server) globs(n *rawjson.Node, keys ...string) (out []string) {
 
 // glob reads an element of a list of tools.
 func (s *Server) glob(key, value string) []string {
-	name, _, _ := strings.Cut(value, "(") // Gemini CLI's includeTools may hold arguments
+	// Gemini CLI's includeTools may have arguments after the name
+	name, _, _ := strings.Cut(value, "(")
 	if tool.ValidGlob(name) != nil {
 		s.note("left out of %s: %s", key, text.Quote(value, 40))
 		return nil

@@ -8,12 +8,12 @@ import (
 const (
 	runsCode  = "makes a program run code that its command does not name"
 	otherCode = "chooses where a program or its packages come from"
-	redirects = "sends the program's traffic elsewhere, or makes it trust or tell others"
+	redirects = "sends the program's traffic elsewhere, or weakens its encryption"
 )
 
 // harm returns the possible harm of a variable in a program's environment, or "" if the variable
-// only configures the program. It checks the names that loaders, shells and runtimes read. The case
-// of letters does not matter.
+// only configures the program. It checks the names that loaders, shells and runtimes read, and
+// ignores the case of letters.
 func harm(name string) string {
 	name = strings.ToUpper(name)
 	begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }

@@ -12,9 +12,9 @@ import (
 // [Machine.Expand] returns the paths on other systems.
 type Client struct {
 	ID     string   // on the command line
-	Also   []string // other names of it
-	Guide  string   // its id in package connect
-	Holder string   // the member of its file that contains its servers
+	Also   []string // other names of the client
+	Guide  string   // the client's id in package connect
+	Holder string   // the member of the client's file that contains the servers
 
 	// files with servers: the user's files begin with ~, the others belong to a project
 	files []string
@@ -89,8 +89,8 @@ func (m Machine) appData(home string) string {
 	return cmp.Or(m.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 }
 
-// IsOwn reports whether a client keeps a file for the user. If it does not, another person may have
-// written the file.
+// IsOwn reports whether the file at path is a client's own file of the user. If it is not, another
+// person may have written the file.
 func (m Machine) IsOwn(path string) bool {
 	return slices.ContainsFunc(Clients(), func(c Client) bool {
 		own, _, err := m.Files(c)

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// MaxSize is the maximum size of a file, in bytes. It is large because Claude Code keeps all its
-// state in the same file.
+// MaxSize is the maximum size of a file, in bytes. The maximum is large because Claude Code keeps
+// all its state in the same file.
 const MaxSize = 64 << 20
 
 const (
@@ -21,7 +21,7 @@ const (
 	bom      = "\ufeff"
 )
 
-// lines finds the line of an offset in a file. It counts from the offset of the previous call.
+// lines finds the line of an offset in a file. It counts on from the offset of the previous call.
 type lines struct {
 	data       []byte
 	at, before int // an offset, and the number of lines before it
@@ -95,7 +95,7 @@ func parseJSON(path string, data []byte) (*rawjson.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Standardize() // it moves nothing
+	v.Standardize() // this keeps all offsets
 	root, err := rawjson.Parse(v.Pack())
 	if err != nil {
 		return nil, &fault{Place{path, 0}, "not JSON: " + err.Error()}
@@ -119,7 +119,7 @@ func complete(path string, n *rawjson.Node, at *lines) error {
 				line := at.lineOf(value.NameOffset)
 				name = text.Quote(name, 64)
 				return &fault{Place{path, line}, fmt.Sprintf(
-					"%s stands here a second time; the first is in line %d", name, at.lineOf(first))}
+					"%s is here a second time; the first is in line %d", name, at.lineOf(first))}
 			}
 			seen[name] = value.NameOffset
 			if err := complete(path, value, at); err != nil {

@@ -88,7 +88,7 @@ func describe(t *testing.T, servers []*clientfile.Server) string {
 	whole, err := json.Marshal(map[string]any{"mcpServers": entries})
 	require.OK(t, err)
 	if _, err := config.Parse(whole); err != nil {
-		t.Errorf("the gateway does not take it: %v", err)
+		t.Errorf("the gateway refuses the resulting config: %v", err)
 	}
 	if found := madeUp.FindString(b.String() + string(whole)); found != "" {
 		t.Errorf("the output contains the credential %s", found)
@@ -113,7 +113,7 @@ func TestFaults(t *testing.T) {
 		"nothing":           {"a.json", " \n", "a.json:1: is empty"},
 		"not closed":        {"a.json", "{\n  \"mcpServers\": {\n    \"a\": {\"url\": \"x\"}\n", "a.json:4: not JSON, at column 1: "},
 		"a missing comma":   {"a.json", "{\n  \"a\": 1\n  \"b\": 2\n}", "a.json:3: not JSON, at column 3: "},
-		"a second time":     {"a.json", "{\"mcpServers\": {\n  \"a\": {},\n  // c\n  \"a\": {}\n}}", `a.json:4: "a" stands here a second time; the first is in line 2`},
+		"a duplicate name":  {"a.json", "{\"mcpServers\": {\n  \"a\": {},\n  // c\n  \"a\": {}\n}}", `a.json:4: "a" is here a second time; the first is in line 2`},
 		"a list":            {"a.json", "[]", "a.json:1: holds no JSON object"},
 		"servers in a list": {"a.json", "{\n\"mcpServers\": []}", "a.json:2: mcpServers is no object"},
 		"too deep":          {"a.json", strings.Repeat("[", 10_000), "a.json: is nested too deeply"},
@@ -178,7 +178,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// One variable has one credential.
+// Each variable has exactly one credential.
 func TestVariables(t *testing.T) {
 	program := func(name, value string) string {
 		return `"` + name + `": {"command": "x", "env": {"API_KEY": "` + value + `"}}`
@@ -208,8 +208,8 @@ func FuzzReadJSON(f *testing.F) {
 
 func FuzzReadTOML(f *testing.F) { fuzz(f, "a.toml", "testdata/home/.codex/config.toml") }
 
-// Every file is either read or refused. The gateway accepts the config of a file that was read. An
-// added entry can be removed again.
+// Read returns the servers of a file, or an error. The gateway accepts the resulting config. Remove
+// can remove an entry that Merge added.
 func fuzz(f *testing.F, path string, seeds ...string) {
 	for _, s := range seeds {
 		data, err := os.ReadFile(s)
@@ -229,7 +229,7 @@ func fuzz(f *testing.F, path string, seeds ...string) {
 		for _, s := range servers {
 			if s.Left == "" {
 				if strings.Contains(string(s.Entry()), `\u0000`) {
-					t.Errorf("a mark is left: %s", s.Entry())
+					t.Errorf("the entry still contains a mark: %s", s.Entry())
 				}
 			}
 		}

@@ -48,7 +48,7 @@ func (s *Server) add(v *Variable, at *rawjson.Node) string {
 // variable returns the mark of a variable that the file names.
 func (s *Server) variable(name string, at *rawjson.Node) string {
 	if !isVariable(name) {
-		s.leave("refers to the variable %s, which no environment has", text.Quote(name, 40))
+		s.leave("refers to the variable %s, which is not a valid name", text.Quote(name, 40))
 		return ""
 	}
 	why := "the client read it from its environment"
@@ -56,7 +56,7 @@ func (s *Server) variable(name string, at *rawjson.Node) string {
 }
 
 // replace returns a text in which the result of by replaces each reference. by gets the body of the
-// reference. The result contains no other marks than the marks from by.
+// reference. All marks in the result come from by.
 func (r *reader) replace(s string, by func(body string) string) string {
 	form := reference
 	if r.dollar {
@@ -72,7 +72,7 @@ func (r *reader) replace(s string, by func(body string) string) string {
 	})
 }
 
-// local returns the value of a reference that has the same value for everybody on this machine.
+// local returns the value of a reference, if everybody on this machine gets the same value.
 func (r *reader) local(body string) (string, bool) {
 	switch body {
 	case "userHome", "env:HOME", "HOME", "env:USERPROFILE", "USERPROFILE":
@@ -115,7 +115,7 @@ func (s *Server) answer(body string, at *rawjson.Node) string {
 		return "${" + body + "}"
 	}
 	what := text.Clip("${"+text.Line(body)+"}", 60)
-	s.leave("line %d holds %s, which only its client can answer", s.line(at), what)
+	s.leave("line %d holds %s, which only its client can resolve", s.line(at), what)
 	return ""
 }
 
@@ -145,8 +145,9 @@ func (r *reader) prefixed(name string) string {
 	return "MCP_" + name
 }
 
-// resolved returns a text without references, for members in which a gateway replaces nothing. It
-// also returns the variables whose values the text contains. Credentials are never resolved.
+// resolved returns a text in which each reference is replaced by its value. It is for members in
+// which a gateway replaces no variables. It also returns the variables whose values the text
+// contains. It never resolves a credential.
 func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
 	out = s.replace(n.Text, func(body string) string {
 		name, fallback, _ := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
@@ -159,15 +160,17 @@ func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
 			return ""
 		case value != "":
 			used = append(used, name)
-			s.note("%s is written out as it is set here: a gateway replaces nothing there", name)
+			s.note("%s was replaced by its present value: a gateway replaces no variables there",
+				name)
 			return value
 		case fallback != "" && !strings.Contains(fallback, "$"):
 			what := text.Quote(fallback, 60)
-			s.note("%s is written out as %s: a gateway replaces nothing there", name, what)
+			s.note("%s was replaced by %s: a gateway replaces no variables there", name, what)
 			return fallback
 		}
 		what := text.Clip("${"+text.Line(body)+"}", 60)
-		s.leave("line %d refers to %s, where a gateway replaces nothing: set it and import again, "+
+		s.leave("line %d refers to %s, where a gateway replaces no variables: set it and import "+
+			"again, "+
 			"or write the entry by hand", s.line(n), what)
 		return ""
 	})

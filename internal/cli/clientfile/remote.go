@@ -134,8 +134,8 @@ func (s *Server) unwrapped(command *rawjson.Node, args []*rawjson.Node, env *raw
 	s.How = "URL, instead of mcp-remote"
 	s.url(rest[at])
 	if !s.flags(slices.Concat(rest[:at], rest[at+1:]), env) {
-		s.note("if mcp-remote signed in there in a browser, the gateway does not: " +
-			"give it a token in a header")
+		s.note("if mcp-remote signed in there in a browser, sign the gateway in with " +
+			"portcullis servers login, or give the server a token in a header")
 	}
 	return true
 }
@@ -189,8 +189,8 @@ func fromEnv(value, env *rawjson.Node) *rawjson.Node {
 }
 
 // arguments reads the arguments of a program. It moves variables that docker passes on into the
-// environment. A gateway replaces nothing in other arguments, so they can contain no credential and
-// no reference.
+// environment. A gateway replaces no variables in other arguments, so arguments gives up if one has
+// a credential or a reference.
 func (s *Server) arguments(args []*rawjson.Node) {
 	texts := make([]string, len(args))
 	for i, a := range args {

@@ -1,8 +1,8 @@
 // Package difference lists what changes from one config and policy to another: servers, members,
 // rules, and the tools of a catalog that become denied or are no longer denied.
 //
-// Everybody may read its output. So the output contains no value that may be a secret, and no
-// address that may contain a secret. It only says that such a value changes.
+// Everybody may read its output. So the output has no value that may be a secret, and no address
+// that may contain a secret. It only reports that such a value changes.
 package difference
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Files are a config and a policy that belong together.
+// Files are a config and a policy that are used together.
 type Files struct {
 	Config     *config.Config // nil: no config
 	ConfigData []byte
@@ -52,12 +52,14 @@ type Rules struct {
 // Tools are ids of tools. DeniedSome and FreedSome hold tools that rules now deny to some agents
 // only.
 type Tools struct {
-	Denied     []string `json:"denied,omitempty"`      // now denied to every agent
-	DeniedSome []string `json:"denied_some,omitempty"` // now denied to some agents, before to none
-	// now denied to nobody by a rule, before denied
-	Freed     []string `json:"freed,omitempty"`
-	FreedSome []string `json:"freed_some,omitempty"` // now denied to some agents, before to all
-	Gone      []string `json:"gone,omitempty"`       // of removed servers
+	Denied []string `json:"denied,omitempty"` // now denied to every agent
+	// now denied to some agents, before to no agent
+	DeniedSome []string `json:"denied_some,omitempty"`
+	// before denied to some or all agents, now to no agent
+	Freed []string `json:"freed,omitempty"`
+	// now denied to some agents, before to all agents
+	FreedSome []string `json:"freed_some,omitempty"`
+	Gone      []string `json:"gone,omitempty"` // of removed servers
 }
 
 // Empty reports whether nothing changes.
@@ -82,8 +84,8 @@ func Between(before, after Files, snap *catalog.Snapshot) Difference {
 	return d
 }
 
-// reordered returns the annotations of servers that have the same overrides in another order. The
-// order counts, because a later override wins.
+// reordered returns the annotations of servers whose overrides changed only their order. The order
+// matters, because a later override wins.
 func reordered(before, after *config.Config) (out []Member) {
 	if before == nil || after == nil {
 		return nil
@@ -110,7 +112,7 @@ func serverNames(cfg *config.Config) (names []string) {
 	return names
 }
 
-// without returns the entries of a that b lacks.
+// without returns the entries of a that are not in b.
 func without(a, b []string) (out []string) {
 	for _, s := range a {
 		if !slices.Contains(b, s) {

@@ -147,7 +147,7 @@ func TestBetween(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	if strings.Contains(string(got), "s3cr3t") {
-		t.Error("a secret is shown")
+		t.Error("the output contains a secret")
 	}
 }
 
@@ -167,7 +167,7 @@ func TestNothingWasThere(t *testing.T) {
 	}
 }
 
-// The order of overrides counts. No other order in a config does.
+// The order of overrides matters. All other orders in a config do not.
 func TestOverridesChangePlaces(t *testing.T) {
 	cfg := func(annotations string) string {
 		return `{"mcpServers": {"files": {"url": "https://files.example/mcp", "annotations": {` + annotations + `}}}}`

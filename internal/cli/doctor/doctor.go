@@ -19,7 +19,7 @@ type Severity string
 // The severities, from the worst.
 const (
 	Fault   Severity = "fault"   // something does not work, or other people can use it
-	Warning Severity = "warning" // it works, but not as it should, or not for long
+	Warning Severity = "warning" // it works, but not well, or it will stop working soon
 	Note    Severity = "note"    // worth knowing
 )
 
@@ -40,7 +40,7 @@ type Finding struct {
 func Find(code, about, cause string) Finding {
 	k, ok := kinds()[code]
 	if !ok {
-		k = kind{Fault, ""} // a code that is not in the table; a test finds it
+		k = kind{Fault, ""} // unknown code; a test detects this
 	}
 	return Finding{Code: code, Severity: k.severity, About: about, Cause: cause, Do: k.do}
 }
@@ -99,7 +99,7 @@ func kinds() map[string]kind {
 		"credential": {Warning, "Set PORTCULLIS_TOKEN to a credential that the " +
 			"gateway accepts, and that may see /admin."},
 		"base_url_plain":   {Warning, "Serve it over https: over http every credential goes through the network in clear."},
-		"base_url_differs": {Fault, "Set PORTCULLIS_BASE_URL of the gateway to the address that clients use: they refuse a token for another."},
+		"base_url_differs": {Fault, "Set PORTCULLIS_BASE_URL of the gateway to the address that clients use: they refuse a token for another address."},
 		"base_url_unreached": {Warning, "Correct PORTCULLIS_BASE_URL, or the proxy in front " +
 			"of the gateway."},
 		"clock_skew": {Warning, "Set the clock that is wrong: tokens and signatures are good for minutes, and certificates have a first and a last day."},
@@ -178,7 +178,7 @@ func remedies() map[string]string {
 		outcome.ReasonUnknown: "Report it with this text: the gateway does not know " +
 			"such an answer.",
 		outcome.ReasonNeedsCommand: "Add --allow-commands to have it started.",
-		outcome.ReasonCommand:      "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env alone.",
+		outcome.ReasonCommand:      "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env.",
 		outcome.ReasonNoProcess:    "Wait until calls end. If it lasts, set \"session\": \"shared\" on servers that keep nothing for one agent.",
 		outcome.ReasonStarting:     "Wait. The gateway asks it again. If it never answers, run its command by hand. The gateway starts it again after ten minutes.",
 		outcome.ReasonDescriptors:  "Raise ulimit -n where this is started: no more connections or programs can be opened.",

@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// The page has exactly the codes.
+// docs/doctor.md has exactly the codes of the package.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "doctor.md"))
 	require.OK(t, err)
@@ -29,7 +29,7 @@ func TestPage(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (fault|warning|note) \\| [^|]+ \\| [^|]+ \\|$").FindAllSubmatch(page, -1) {
 		rows[string(m[1])]++
 		if f := doctor.Find(string(m[1]), "", ""); string(f.Severity) != string(m[2]) {
-			t.Errorf("%s is a %s, and the page says %s", m[1], f.Severity, m[2])
+			t.Errorf("%s is a %s, but the page calls it a %s", m[1], f.Severity, m[2])
 		}
 	}
 	for _, code := range doctor.Codes() {
@@ -45,7 +45,7 @@ func TestPage(t *testing.T) {
 
 // Every reason why a server may not load has a code.
 func TestReasonsHaveCodes(t *testing.T) {
-	// never the reason of a load
+	// reasons that a load never has
 	never := []string{outcome.ReasonAborted, outcome.ReasonTooLarge, outcome.ReasonBreakerOpen}
 	for _, reason := range outcome.Reasons() {
 		if slices.Contains(doctor.Codes(), "server_"+reason) == slices.Contains(never, reason) {
@@ -73,7 +73,7 @@ func TestProbeOverTLS(t *testing.T) {
 	if !slices.Equal(codes, []string{"definitions_refused", "certificate_expires"}) || outcomes[0].Status != outcome.Available {
 		t.Errorf("%q, %+v", codes, outcomes[0])
 	}
-	// here the certificate is valid for long, and the clock is wrong
+	// by this clock the certificate is valid for a long time, but the clock is wrong
 	p.Now = func() time.Time { return time.Now().Add(-30 * 24 * time.Hour) }
 	_, found = p.Ask(t.Context(), []upstream.Target{{ID: "s", URL: s.URL}}, func(outcome.Outcome) {})
 	if len(found) != 2 || found[1].Code != "clock_skew" || !strings.Contains(found[1].Cause, "ahead of this machine's") {
@@ -81,7 +81,7 @@ func TestProbeOverTLS(t *testing.T) {
 	}
 }
 
-// The look sends no credential, and dials no address that the gateway may not.
+// A look sends no credential, and dials only addresses that the gateway may dial.
 func TestLookSendsNothing(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{})
 	var heads []http.Header
@@ -104,7 +104,7 @@ func TestLookSendsNothing(t *testing.T) {
 	shut := &egress.Dialer{}
 	_, _ = doctor.Probe{Loader: client, Transport: shut.Transport()}.Ask(t.Context(), []upstream.Target{target}, func(outcome.Outcome) {})
 	if len(heads) != 1 {
-		t.Error("an address was dialed that may not be")
+		t.Error("the probe dialed an address that the gateway may not dial")
 	}
 }
 

@@ -99,7 +99,7 @@ func (p Probe) look(ctx context.Context, url string) (seen look) {
 	}
 	res, err := p.Transport.RoundTrip(req)
 	if err != nil {
-		return seen // its outcome has the reason
+		return seen // the server's outcome has the reason
 	}
 	_ = res.Body.Close()
 	seen.skew = Skew(res.Header, p.now())

@@ -36,8 +36,8 @@ type Options struct {
 	Progress func(catalog.Progress)
 }
 
-// The maximum wait for a locked folder. Glance is enough to detect the lock of a running gateway.
-// Turns is enough for another command to end.
+// The maximum time to wait for a locked folder. Glance is long enough to detect the lock of a
+// running gateway. Turns is long enough for another command to end.
 const (
 	Glance = 100 * time.Millisecond
 	Turns  = 5 * time.Second
@@ -130,9 +130,9 @@ type pipeWriter struct {
 	left   bool          // the reader has left before the end
 }
 
-// end ends the response. The API panics if it cannot write an answer, and here no server of package
-// net/http recovers. So end recovers if the reader has left, because nobody waits for the rest of
-// the answer.
+// end ends the response. The API panics if it cannot write an answer, and here no net/http server
+// recovers from the panic. So end recovers if the reader has left, because nobody waits for the
+// rest of the answer.
 func (a *pipeWriter) end() {
 	_ = a.into.Close() // never fails
 	if a.left {
@@ -144,7 +144,7 @@ func (a *pipeWriter) Header() http.Header { return a.header }
 
 func (a *pipeWriter) WriteHeader(status int) {
 	a.once.Do(func() {
-		a.header = a.header.Clone() // now it belongs to the reader
+		a.header = a.header.Clone() // the reader now uses the old map
 		a.status = status
 		close(a.begun)
 	})
@@ -167,7 +167,7 @@ func Settings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings, err
 	if addr.IP.IsLoopback() {
 		defaults = map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BASE_URL": "http://" + addr.String()}
 	}
-	// the setting would be a fault with another way
+	// with another way to authenticate, the setting would be a fault
 	if strings.Contains(getenv("PORTCULLIS_AUTH"), "token") {
 		defaults["PORTCULLIS_TOKEN_KEY"] = tokenKeyDefault
 	}
@@ -177,7 +177,7 @@ func Settings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings, err
 	return s, err
 }
 
-// EndServers ends the servers that are programs, and the sessions with the others.
+// EndServers ends the servers that are programs, and the sessions with all other servers.
 func EndServers(ctx context.Context, up *upstream.Client) {
 	sessions, done := context.WithTimeout(ctx, time.Second)
 	defer done()

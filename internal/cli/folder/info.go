@@ -46,8 +46,8 @@ func WriteInfo(folder string, s Info) error {
 }
 
 // KeepInfo writes the file, as WriteInfo does. The caller calls stop to remove the file. While the
-// gateway serves, KeepInfo retries a failed write: without the file, as on a full disk, only the
-// commands in the folder fail.
+// gateway serves, KeepInfo retries a failed write, for example on a full disk: without the file,
+// only the commands in the folder fail.
 func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -73,8 +73,8 @@ func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (sto
 	}
 }
 
-// RemoveInfo removes the file. The caller must have the approvals open, because the file then
-// belongs to a killed process.
+// RemoveInfo removes the file. The caller must have the approvals open: then no other gateway runs,
+// so the file is the caller's own or belongs to a killed process.
 func RemoveInfo(folder string) error {
 	if err := os.Remove(filepath.Join(folder, InfoFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -82,15 +82,17 @@ func RemoveInfo(folder string) error {
 	return nil
 }
 
-// Running returns the address of the gateway that runs on a folder. runs is false if none does.
+// Running returns the address of the gateway that runs on a folder. runs is false if no gateway
+// runs.
 func Running(folder string) (s Info, runs bool, err error) {
 	if s, runs = FindInfo(folder); !runs {
 		return s, false, nil
 	}
-	// A command that reads does not prevent others from viewing the file. A gateway does.
+	// While a command only reads the approvals, others can view the file. While a gateway runs,
+	// they cannot.
 	view, err := bolt.View(filepath.Join(folder, ApprovalsFile), &store.Options{LockWait: Glance})
 	switch {
-	case err == nil: // the file was left by a killed gateway
+	case err == nil: // a killed gateway left the file
 		return s, false, view.Close()
 	case errors.Is(err, bolt.ErrHeld):
 		// Read the file again: if a killed process left it, the process that now has the store open
@@ -102,9 +104,9 @@ func Running(folder string) (s Info, runs bool, err error) {
 }
 
 // FindInfo returns the address of a folder's gateway, if the process of the file still runs.
-// Another process may have the same number now: only the lock of the folder proves that the gateway
-// runs. The admin key opens a gateway that only this machine reaches. So if Key is set, FindInfo
-// accepts only a loopback address.
+// Another process may have the same number now, so only the lock of the folder proves that the
+// gateway runs. The admin key opens a gateway that only this machine reaches. So if Key is set,
+// FindInfo accepts only a loopback address.
 func FindInfo(folder string) (s Info, ok bool) {
 	data, err := os.ReadFile(filepath.Join(folder, InfoFile))
 	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 || s.Key && !client.ToLoopback(s.Address) {
@@ -114,7 +116,7 @@ func FindInfo(folder string) (s Info, ok bool) {
 	if err != nil {
 		return s, false
 	}
-	if runtime.GOOS == "windows" { // it has no signal without effect
+	if runtime.GOOS == "windows" { // Windows has no signal that only tests whether a process exists
 		return s, true
 	}
 	err = p.Signal(syscall.Signal(0))

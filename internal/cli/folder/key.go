@@ -50,7 +50,8 @@ func readKey(path, what string) (data string, isExposed bool, err error) {
 	case !info.Mode().IsRegular():
 		return "", false, fmt.Errorf("%s is no file: %s is kept there; remove it, and the next start makes a new one",
 			path, what)
-	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // it has no such bits
+	// Windows has no such mode bits
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows":
 		return "", true, fmt.Errorf("%s could be read by other users of this machine (mode %v)",
 			path, info.Mode().Perm())
 	}
@@ -58,8 +59,8 @@ func readKey(path, what string) (data string, isExposed bool, err error) {
 	return strings.TrimSpace(string(text)), false, err
 }
 
-// AdminKey returns the folder's key, and creates it if there is none. Other users of the machine
-// may know a key that they could read, so AdminKey replaces such a key.
+// AdminKey returns the folder's key, and creates it if there is none. If other users of the machine
+// could read the key, AdminKey replaces it, because they may know it.
 func AdminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, error) {
 	path := filepath.Join(dir, KeyFile)
 	data, isExposed, err := readKey(path, "the admin key")
@@ -95,7 +96,7 @@ func newKey(path string) (secret.Text, error) {
 // readOnly is set and the folder has no key, the key exists only in this process.
 func sealer(dir string, s boot.Settings, readOnly bool) (*seal.Sealer, error) {
 	if s.SealKey.Reveal() != "" {
-		return nil, nil //nolint:nilnil // the program makes it of the settings
+		return nil, nil //nolint:nilnil // the program makes the sealer from the settings
 	}
 	key, err := sealKey(dir, readOnly)
 	if err != nil {
@@ -163,7 +164,7 @@ func vaultKey(dir string) *connection.LocalKey {
 }
 
 // makeOnce creates the file of a key, unless it exists. If two programs do so at the same time,
-// both use the first file. A link replaces nothing, unlike a rename.
+// both use the first file. A link never replaces an existing file; a rename would.
 func makeOnce(path, data, what string) error {
 	err := PutFile(path, []byte(data), 0o600, store.Create)
 	if err != nil && !errors.Is(err, fs.ErrExist) {

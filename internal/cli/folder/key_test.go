@@ -25,13 +25,13 @@ func TestSealKey(t *testing.T) {
 		}
 		again, err := sealKey(dir, false)
 		if err != nil || !bytes.Equal(key, again) {
-			t.Errorf("the next start: %v, the same key %v", err, bytes.Equal(key, again))
+			t.Errorf("the next start: error %v, same key %v", err, bytes.Equal(key, again))
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 			t.Errorf("the folder holds %v, %v", files, err)
 		}
 	})
-	t.Run("made by many at once is one", func(t *testing.T) {
+	t.Run("many programs at once make one key", func(t *testing.T) {
 		dir := t.TempDir()
 		var wg sync.WaitGroup
 		keys := make([][]byte, 16)
@@ -46,7 +46,7 @@ func TestSealKey(t *testing.T) {
 		wg.Wait()
 		for _, k := range keys {
 			if !bytes.Equal(k, keys[0]) {
-				t.Fatal("two programs have two keys")
+				t.Fatal("two programs have different keys")
 			}
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
@@ -55,7 +55,7 @@ func TestSealKey(t *testing.T) {
 	})
 	for name, spoil := range map[string]func(path string) error{
 		"that others could read": func(path string) error { return os.Chmod(path, 0o640) },
-		"that is short":          func(path string) error { return os.WriteFile(path, []byte("abcd\n"), 0o600) },
+		"that is too short":      func(path string) error { return os.WriteFile(path, []byte("abcd\n"), 0o600) },
 		"that is empty":          func(path string) error { return os.WriteFile(path, nil, 0o600) },
 		"that is a folder": func(path string) error {
 			if err := os.Remove(path); err != nil {
@@ -63,7 +63,7 @@ func TestSealKey(t *testing.T) {
 			}
 			return os.Mkdir(path, 0o700)
 		},
-		"that lies elsewhere": func(path string) error {
+		"that is a link to another folder": func(path string) error {
 			if err := os.Rename(path, path+".old"); err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func TestSealKey(t *testing.T) {
 				t.Fatalf("%d bytes, %v", len(got), err)
 			}
 			if strings.Contains(err.Error(), string(key)) {
-				t.Error("the key is in the fault")
+				t.Error("the error contains the key")
 			}
 		})
 	}

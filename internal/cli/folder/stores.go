@@ -1,5 +1,6 @@
-// Package folder holds the data in the folder of a gateway on one machine: stores, keys, and the
-// address of a running gateway. A command opens the gateway of a folder here, if none runs on it.
+// Package folder reads and writes the data in the folder of a gateway on one machine: stores, keys,
+// and the address of a running gateway. If no gateway runs on a folder, a command uses this package
+// to open the folder's gateway in its own process.
 package folder
 
 import (
@@ -42,8 +43,8 @@ type Stores struct {
 	program  *boot.Program // its config says for how many days the audit is kept
 }
 
-// Open opens the stores of the folder, and creates the folder if necessary. It waits two seconds
-// for another process to close it.
+// Open opens the stores of the folder, and creates the folder if necessary. If another process has
+// the stores open, it waits two seconds for that process to close them.
 func Open(folder string, s boot.Settings, log *slog.Logger) (*Stores, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("--dir %q: %w", folder, err)
@@ -52,7 +53,7 @@ func Open(folder string, s boot.Settings, log *slog.Logger) (*Stores, error) {
 }
 
 // open opens the stores of a folder, and waits up to wait for a locked folder. If readOnly is set,
-// it writes nothing, and keys that the folder lacks exist only in this process.
+// it writes nothing: keys that the folder lacks exist only in this process.
 func open(folder string, s boot.Settings, wait time.Duration, log *slog.Logger, readOnly bool) (_ *Stores, err error) {
 	o := &Stores{dir: folder, Objects: dir.New(folder), log: log, readOnly: readOnly}
 	how := &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}
@@ -114,7 +115,7 @@ func (o *Stores) Build(s boot.Settings, more boot.Options) *boot.Program {
 	a := o.Approvals
 	if o.readOnly && s.Access.TokenKey.Reveal() == tokenKeyDefault {
 		if _, err := os.Stat(filepath.Join(o.dir, TokenFile)); errors.Is(err, fs.ErrNotExist) {
-			// no token uses it, and the next start has another key
+			// no token uses this key; it exists only in this process
 			s.Access.TokenKey = NewTokenKey().Text
 		}
 	}
@@ -140,7 +141,8 @@ func (o *Stores) Close(ctx context.Context) {
 func HasGateway(folder string) bool {
 	for _, key := range []string{filepath.FromSlash(config.Key), ApprovalsFile} {
 		if _, err := os.Stat(filepath.Join(folder, key)); !errors.Is(err, fs.ErrNotExist) {
-			return true // or it is unknown: opening it returns the reason
+			// the file exists, or the answer is unknown: then opening the folder returns the reason
+			return true
 		}
 	}
 	return false

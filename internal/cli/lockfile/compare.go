@@ -15,7 +15,7 @@ const (
 	Waiting  State = "waits"    // for a person's approval
 	Blocked  State = "blocked"  // a person refused it permanently
 	Disabled State = "disabled" // a person disabled the item
-	// it is not approved, and cannot be while an operator's rule denies the item
+	// it is not approved, and nobody can approve it while an operator's rule denies the item
 	Denied  State = "denied"
 	Open    State = "open" // it is callable without approval: the server's approval is off
 	Missing State = ""     // the gateway does not have the item
@@ -42,7 +42,7 @@ const (
 	Pending     What = "pending"      // it waits at the gateway and in the file: no drift
 )
 
-// whats returns the kinds of difference in their order.
+// whats returns the kinds of difference in order of their importance.
 func whats() []What { return []What{Unlisted, Changed, NotApproved, New, Removed, Pending} }
 
 // A Drift is an item that differs between a file and a gateway, or an item that waits in both

@@ -10,7 +10,7 @@ import (
 
 // code returns foreign text as a Markdown code span for the cell of a table. Within a span nothing
 // is HTML, a link, a picture, a mention or a reference, and no text can end the span. Renderers
-// disagree about an escaped pipe, so a pipe is written as a number.
+// disagree about an escaped pipe, so code writes a pipe as a number.
 func code(s string, most int) string {
 	s = strings.ReplaceAll(text.Clip(strings.Join(strings.Fields(review.Readable(s)), " "), most), "|", "⟨U+007C⟩")
 	if s == "" {
@@ -24,8 +24,8 @@ func code(s string, most int) string {
 }
 
 // block returns foreign text as a fenced block of Markdown in the language. The fence is longer
-// than any fence in the text. A text that is too long is cut, at the end of a line if possible.
-// Then rest follows the block.
+// than any fence in the text. If the text is too long, block cuts it, at the end of a line if
+// possible, and adds rest after the block.
 func block(language, s, rest string, most int) string {
 	s = strings.TrimRight(s, "\n")
 	cut := len(s) > most
@@ -34,7 +34,7 @@ func block(language, s, rest string, most int) string {
 		if i := strings.LastIndexByte(s, '\n'); i > most/2 {
 			s = s[:i]
 		}
-		for !utf8.ValidString(s) { // it was valid before the cut
+		for !utf8.ValidString(s) { // the cut may split a character; the text was valid before
 			s = s[:len(s)-1]
 		}
 	}

@@ -3,8 +3,8 @@
 //
 // The file contains hashes, not definitions. It approves exactly the definitions that a person saw
 // at a gateway. [Compare] checks whether a gateway still has them, and [Markdown] shows them to the
-// people who review a change of the file. The shown texts come from servers, which may be hostile:
-// no renderer interprets them as Markdown.
+// people who review a change of the file. The shown texts come from servers, which may be hostile,
+// so Markdown escapes them.
 package lockfile
 
 import (

@@ -40,7 +40,7 @@ func TestBytes(t *testing.T) {
 	golden.Check(t, "testdata/sample.lock.json", string(sample.Bytes()))
 }
 
-// The order of entries depends only on the entries, and the written file can be read.
+// The same entries always give the same file, and Parse can read the file.
 func TestWriteIsStable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -130,7 +130,7 @@ func FuzzParse(f *testing.F) {
 		file, err := lockfile.Parse(data)
 		if err != nil {
 			if err.Error() == "" {
-				t.Error("a fault that says nothing")
+				t.Error("the error has no text")
 			}
 			return
 		}
@@ -199,7 +199,7 @@ func TestTakeKeepsNotesOfTheSameDefinition(t *testing.T) {
 		t.Errorf("Take (-want +got):\n%s", diff)
 	}
 	if c := lockfile.Difference(before, got); c != (lockfile.Count{Changed: 1}) {
-		t.Errorf("they differ by %+v", c)
+		t.Errorf("Difference = %+v, want one changed entry", c)
 	}
 }
 

@@ -160,7 +160,7 @@ func closing(s string, n int) int {
 	return -1
 }
 
-// checkInert fails if any text of a server could be active in rendered Markdown.
+// checkInert fails if a renderer could interpret a text of a server as Markdown or HTML.
 func checkInert(t *testing.T, md string) {
 	t.Helper()
 	if len(md) > lockfile.MaxMarkdown {
@@ -218,13 +218,13 @@ func TestMarkdownIsBounded(t *testing.T) {
 	checkInert(t, got)
 	for _, want := range []string{"601 changed", "items are not shown", "more lines", "+ Writes\n", "The rest is left out: `portcullis diff --url https://gate.example.com loud:tool_000`"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("it does not say %q:\n%s", want, got[len(got)-2000:])
+			t.Errorf("the Markdown does not contain %q:\n%s", want, got[len(got)-2000:])
 		}
 	}
 	details["loud:tool_000"] = lockfile.Detail{Now: definition("x", long, "", "")}
 	one := report(drifts[:1], details)
 	checkInert(t, one)
 	if len(one) < 15_000 {
-		t.Errorf("one item is shown with %d bytes, and there is room", len(one))
+		t.Errorf("a single item has only %d bytes, although more fit", len(one))
 	}
 }

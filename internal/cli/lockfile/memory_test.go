@@ -11,9 +11,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/allocated"
 )
 
-// The report for a pull request takes at most three times the size of the definitions and 10 MB.
-// The remaining 5 MB are the sum of two diffs of words: the first is garbage before the second
-// begins.
+// The report for a pull request allocates at most three times the size of the definitions plus 15
+// MB. It uses about 5 MB less at one time, because the first of two diffs of words is garbage
+// before the second begins.
 func TestMarkdownMemory(t *testing.T) {
 	for _, size := range []int{19 << 10, tool.MaxDefinition - 100, 1 << 20} {
 		for name, s := range allocated.Shapes(size) {

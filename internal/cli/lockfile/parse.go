@@ -18,7 +18,8 @@ const MaxSize = 64 << 20
 
 const (
 	maxFaults = 50 // further faults are only counted
-	// bytes of a file whose faults have line numbers: these take up to 40 times its size
+	// bytes of the largest file whose faults get line numbers: the numbers need up to 40 times its
+	// size
 	maxLocated = 256 << 10
 
 	// The maximum number of values depends on the size of the file: an entry has a hash of 64
@@ -28,8 +29,8 @@ const (
 )
 
 // Parse reads a file. If anything is wrong, it returns no File and a [config.Faults], which
-// contains every fault. Broken JSON, an unfinished merge, and a file of another version are
-// reported alone.
+// contains every fault. If the JSON is broken, a merge is unfinished, or the version is unknown,
+// Parse reports only this fault.
 func Parse(data []byte) (File, error) {
 	if len(data) > MaxSize {
 		return nil, config.Faults{{Message: "the file is larger than 64 MiB"}}
