@@ -43,7 +43,7 @@ type Fixture struct {
 	T       testing.TB
 	Console console.Options
 	Decide  decide.Options
-	Deeds   *audittest.Mem // audit events that are about no item
+	Deeds   *audittest.Mem // audit events that do not concern an item
 }
 
 // Config is the config of [New].
@@ -60,7 +60,8 @@ forbid (principal, action, resource == Tool::"mail:read_drafts");
 `
 
 // New returns a fixture after its first sync. fs is approved, except for one tool that the config
-// denies. mail waits, except for one tool that a policy denies. Every user is ann.
+// denies. The tools of mail wait for approval, except for one tool that a policy denies. Every user
+// is ann.
 func New(t testing.TB) *Fixture {
 	t.Helper()
 	d := &Fixture{Gateway: gatewaytest.New(t), T: t, Deeds: new(audittest.Mem)}
@@ -109,7 +110,7 @@ func WithMany(t testing.TB, servers, tools int) *Fixture {
 // Open makes a new handler from the options.
 func (d *Fixture) Open() { d.OpenWith(d.Syncer) }
 
-// OpenWith is Open with another syncer.
+// OpenWith does the same as Open, with another syncer.
 func (d *Fixture) OpenWith(syncer decide.Syncer) {
 	d.Decide.Syncer, d.Decide.SearchExplainer = syncer, d.MCP
 	d.Decide.Stops, d.Decide.Running = stop.NewStore(d.Approvals), d.MCP.Running
@@ -127,7 +128,7 @@ func (d *Fixture) OpenWith(syncer decide.Syncer) {
 }
 
 // RestoreOldStore disables fs:read_file and syncs, then restores the approval store from before the
-// decision. The catalog then has a decision of which the store has no record.
+// decision. The catalog then has a decision that the store lacks.
 func (d *Fixture) RestoreOldStore() {
 	d.T.Helper()
 	older := d.Approvals.Copy()

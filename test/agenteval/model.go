@@ -49,7 +49,7 @@ type Tool struct {
 	InputSchema json.RawMessage `json:"inputSchema"`
 }
 
-// An Outcome is the result of a model at a task.
+// An Outcome is the result of one task.
 type Outcome struct {
 	Task       string
 	Solved     bool     // each tool that the task needs was called, and did not fail
@@ -126,7 +126,7 @@ func (m Model) Do(ctx context.Context, task agenteval.Task, g Gateway) (Outcome,
 	return o, nil
 }
 
-// A target is the name of the server's tool that a call is for, and the arguments.
+// A target is the server's tool that a call names, and the arguments.
 type target struct {
 	Name string
 	Args map[string]any
@@ -154,7 +154,7 @@ func fits(schema json.RawMessage, args map[string]any) bool {
 	return err == nil && resolved.Validate(args) == nil
 }
 
-// reaction describes what a reply does after the gateway refused the call last.
+// reaction describes what a reply does after the gateway refused the last call.
 func reaction(reply message, last string) string {
 	if len(reply.Calls) == 0 {
 		return "answers"

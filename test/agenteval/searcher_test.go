@@ -91,9 +91,9 @@ func solve(t *testing.T, gw *gatewaytest.Gateway, tasks []agenteval.Task, limit 
 	return report, cost / max(1, report.Solved)
 }
 
-// An answer lists further names after its results. With these names the searcher solves as many
-// tasks with 5 results as with 20, for a third of the tokens. Answers as lines cost a third fewer
-// tokens than answers as JSON.
+// An answer lists the names of further tools after its results. Because of these names, the
+// searcher solves as many tasks with 5 results as with 20, for a third of the tokens. Answers as
+// lines cost a third fewer tokens than answers as JSON.
 func TestSearcher(t *testing.T) {
 	tasks := publicTasks(t)
 	gw := publicCatalog(t)
@@ -137,8 +137,8 @@ func TestSearcherLocked(t *testing.T) {
 	}
 	gw.Clock.Wait(time.Minute)
 	after, _ := solve(t, gw, tasks, 5, true)
-	t.Logf("%d of %d tasks solved, %d lack locked tools alone; with %d tools approved %d solved", before.Solved, before.Tasks, before.Locked, len(approved), after.Solved)
+	t.Logf("%d of %d tasks solved, %d fail only because tools are locked; %d solved after %d tools were approved", before.Solved, before.Tasks, before.Locked, after.Solved, len(approved))
 	if before.Locked < 10 || after.Solved < before.Solved+before.Locked {
-		t.Errorf("%d of %d tasks are solved and %d lack locked tools alone; with these approved %d are solved", before.Solved, before.Tasks, before.Locked, after.Solved)
+		t.Errorf("%d of %d tasks are solved, and %d fail only because tools are locked; %d are solved after the approval of these tools", before.Solved, before.Tasks, before.Locked, after.Solved)
 	}
 }

@@ -159,7 +159,7 @@ func (c *Client) CallJSON(name string, arguments, out any, headers ...string) {
 	}
 }
 
-// asJSON returns v as JSON. A string is JSON already.
+// asJSON returns v as JSON. It returns a string unchanged, because the string already is JSON.
 func asJSON(t testing.TB, v any) string {
 	t.Helper()
 	if s, ok := v.(string); ok {

@@ -8,7 +8,7 @@ import (
 // A Shape is two definitions of a tool, before and after a change, that are costly to show.
 type Shape struct{ Before, Now string }
 
-// Shapes returns pairs of definitions of about size bytes each. The keys say what makes them
+// Shapes returns pairs of definitions of about size bytes each. Each key says what makes the pair
 // costly.
 func Shapes(size int) map[string]Shape {
 	schema := func(inner string) string {

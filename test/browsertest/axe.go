@@ -31,7 +31,7 @@ type violation struct {
 	Nodes            []struct{ HTML, FailureSummary string }
 }
 
-// Options of axe-core: only the rules for colors, and all other rules.
+// Options of axe-core that select only the rules for colors, or all other rules.
 const (
 	colors = `runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}, `
 	layout = `rules: {'color-contrast': {enabled: false}}, `

@@ -99,7 +99,7 @@ func browser(t testing.TB) context.Context {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(local.Patience),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		// Resolve no other host than this machine.
+		// Resolve only the names of this machine.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"))
 	ctx, cancelAll := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(ctx)

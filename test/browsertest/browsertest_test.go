@@ -51,18 +51,18 @@ func serve(t *testing.T, body, script, style string) *httptest.Server {
 
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct{ body, script, want string }{
-		"nothing":                  {body: `<p>fine</p>`, script: `document.body.append('fine')`},
-		"another origin":           {body: `<img alt="" src="http://127.0.0.1:1/x.png">`, want: "sends a request to another origin: http://127.0.0.1:1/x.png"},
-		"script in the page":       {body: `<script>document.title = 'x'</script>`, want: "Content Security Policy"},
-		"handler in the page":      {body: `<img alt="" src="/missing" onerror="document.title = 'x'">`, want: "Content Security Policy"},
-		"style in the page":        {body: `<p style="color: red">x</p>`, want: "Content Security Policy"},
-		"frame":                    {body: `<iframe src="/other"></iframe>`, want: "Content Security Policy"},
-		"missing":                  {body: `<img alt="" src="/missing">`, want: "status 404 of "},
-		"exception":                {script: `null.x`, want: "a script failed: Uncaught TypeError"},
-		"rejected promise":         {script: `Promise.reject(new Error('late'))`, want: "a script failed: Uncaught (in promise) Error: late"},
-		"error on the console":     {script: `console.error('oh', 'no')`, want: "a script complains: oh no"},
-		"dialog":                   {script: `alert('boo')`, want: `opens a dialog (alert): "boo"`},
-		"question before it loads": {script: `if (confirm('sure?')) document.title = 'sure'`, want: `opens a dialog (confirm): "sure?"`},
+		"nothing":                 {body: `<p>fine</p>`, script: `document.body.append('fine')`},
+		"another origin":          {body: `<img alt="" src="http://127.0.0.1:1/x.png">`, want: "sends a request to another origin: http://127.0.0.1:1/x.png"},
+		"script in the page":      {body: `<script>document.title = 'x'</script>`, want: "Content Security Policy"},
+		"handler in the page":     {body: `<img alt="" src="/missing" onerror="document.title = 'x'">`, want: "Content Security Policy"},
+		"style in the page":       {body: `<p style="color: red">x</p>`, want: "Content Security Policy"},
+		"frame":                   {body: `<iframe src="/other"></iframe>`, want: "Content Security Policy"},
+		"missing":                 {body: `<img alt="" src="/missing">`, want: "status 404 of "},
+		"exception":               {script: `null.x`, want: "a script failed: Uncaught TypeError"},
+		"rejected promise":        {script: `Promise.reject(new Error('late'))`, want: "a script failed: Uncaught (in promise) Error: late"},
+		"error on the console":    {script: `console.error('oh', 'no')`, want: "a script complains: oh no"},
+		"dialog":                  {script: `alert('boo')`, want: `opens a dialog (alert): "boo"`},
+		"question while it loads": {script: `if (confirm('sure?')) document.title = 'sure'`, want: `opens a dialog (confirm): "sure?"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := Open(t, serve(t, c.body, c.script, "").URL)
@@ -111,7 +111,7 @@ func TestPresses(t *testing.T) {
 	tab.Press("Backspace", "Tab", "x", "Shift+Tab")
 	tab.Loads("Enter", func() { tab.Press("Enter") })
 	if at := tab.Path(); at != "/found?q=a+B&more=x" {
-		t.Errorf("the keys lead to %s", at)
+		t.Errorf("the keys opened %s", at)
 	}
 	want := []string{
 		"Shift",
@@ -134,7 +134,7 @@ func TestPresses(t *testing.T) {
 		t.Errorf("pressed\n%q, want\n%q", got, want)
 	}
 	if got := tab.Presses(); len(got) > 0 {
-		t.Errorf("still counted: %q", got)
+		t.Errorf("a second Presses returns %q, want none", got)
 	}
 }
 
@@ -224,11 +224,11 @@ func TestViolations(t *testing.T) {
 	}
 	tab.Look(Looks[1])
 	if got, want := found(""), []string{"label"}; !slices.Equal(got, want) {
-		t.Errorf("in the dark axe finds %q, want %q", got, want)
+		t.Errorf("in the dark color scheme axe finds %q, want %q", got, want)
 	}
 }
 
-// Two tabs of a person share the browser's storage. Two tests do not.
+// Two tabs of the same person share the browser's storage. Tabs of two tests do not.
 func TestProfiles(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -68,7 +68,7 @@ func (b *Tab) press(name, typed string, modifiers chromedp.Modifier) {
 	events := kb.Encode([]rune(typed)[0])
 	down, up := events[0], events[len(events)-1]
 	// The keydown event contains the character. If the page handles the event and prevents its
-	// default, no character is typed.
+	// default action, no character is typed.
 	if len(events) == 3 && modifiers&^chromedp.ModifierShift == 0 {
 		down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
 	}

@@ -73,7 +73,8 @@ func (b *Tab) Fits() {
 func (b *Tab) room() int { return b.look.Width / b.look.Zoom }
 
 // width returns the width of the page, and some elements that are too wide. Elements that scroll in
-// their own box count only if the box is too wide. Elements for screen readers only do not count.
+// their own box count only if the box is too wide. Elements that are only for screen readers do not
+// count.
 func (b *Tab) width() (px int, who []string) {
 	b.T.Helper()
 	type extent struct {

@@ -17,7 +17,8 @@ import (
 
 const (
 	callback = "http://127.0.0.1:4711/callback"
-	// The suite expects this client where the issuer supports metadata documents. Nobody reads it.
+	// The suite expects this client where the issuer supports metadata documents. No server reads
+	// the document.
 	document = "https://conformance-test.local/client-metadata.json"
 )
 
@@ -34,8 +35,8 @@ var refusals = map[string]oauth.Code{
 	"auth/metadata-issuer-mismatch": oauth.IssuerMismatch,
 }
 
-// extensions are the scenarios of extensions that the gateway does not have. The suite runs them and
-// does not score them.
+// extensions are the scenarios of extensions that the gateway does not have. The suite runs them,
+// but does not score them.
 var extensions = []string{
 	"auth/client-credentials-jwt", "auth/client-credentials-basic", "auth/enterprise-managed-authorization",
 	"auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer",

@@ -38,11 +38,11 @@ func TestConnectAClient(t *testing.T) {
 	}
 	tab.Until("the page shows the client without a reload", `document.querySelector('#seen').innerText.includes('claude-code/2.1, agent token:laptop')`)
 	if tab.Loaded() != pages {
-		t.Error("the page was loaded again")
+		t.Error("the page was reloaded")
 	}
 	tab.Everywhere("connect-seen")
 	tab.Goto("/admin/connect/claude-code")
 	if page := tab.Text("main"); strings.Contains(page, made) {
-		t.Error("the token is shown again")
+		t.Error("the page shows the token a second time")
 	}
 }

@@ -1,7 +1,7 @@
 // Package console_test tests the console in Chromium, with the real program and the fleet of
 // package fleettest. A person can decide with only the keyboard, and without scripts. Each page is
-// accessible, fits the window and is small. Hostile definitions stay text, and nobody decides by
-// mistake.
+// accessible, fits the window and is small. Hostile definitions appear as text, and a person cannot
+// decide by mistake.
 package console_test
 
 import (

@@ -17,8 +17,8 @@ const (
 	// page can read them.
 	watched = `sessionStorage.setItem('sent', ''), window.addEventListener('submit', e => sessionStorage.setItem('sent', e.defaultPrevented ? 'by script' : 'as a page')), true`
 
-	// leads is an expression that reports whether Enter in the focused element opens a page. It is
-	// for pages without scripts, which cannot record submits.
+	// leads is an expression that reports whether Enter in the focused element opens a page. The
+	// test uses it on pages without scripts, which cannot record submits.
 	leads = `(e => e.matches('input') && e.form !== null && e.form.querySelector('button:not([type=button]), [type=submit]') !== null && e.form.checkValidity())(document.activeElement)`
 )
 

@@ -62,7 +62,7 @@ func (d *fixture) harmless(t *testing.T, path, name string) {
 	d.tab.SeeText("main h1", name)
 	d.fitsEverywhere()
 	if n := browsertest.Eval[int](d.tab, foreign); n > 0 {
-		t.Errorf("%d elements come out of the definition", n)
+		t.Errorf("%d elements of the page come from the definition", n)
 	}
 	if found := browsertest.Eval[[]string](d.tab, unseen); len(found) > 0 {
 		t.Errorf("the page has characters that nobody sees: %q", found)
@@ -113,7 +113,7 @@ func TestHostileDefinitions(t *testing.T) {
 			d.fitsEverywhere()
 			d.tab.Shot("hostile-list" + strings.NewReplacer("/", "-", "?", "-").Replace(path))
 			if n := browsertest.Eval[int](d.tab, foreign); n > 0 {
-				t.Errorf("%d elements come out of a definition", n)
+				t.Errorf("%d elements of the page come from a definition", n)
 			}
 			if found := browsertest.Eval[[]string](d.tab, unseen); len(found) > 0 {
 				t.Errorf("the page has characters that nobody sees: %q", found)

@@ -21,7 +21,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// startIssuer runs an issuer on another site than the gateway. kim signs in there as an operator.
+// startIssuer runs an issuer on a site that is not the gateway's. kim signs in there as an
+// operator.
 func startIssuer(t *testing.T) *identitytest.Issuer {
 	t.Helper()
 	i := identitytest.StartAt(t, "localhost")
@@ -94,7 +95,7 @@ func TestSignInAtAnIssuer(t *testing.T) {
 		t.Errorf("after the approval: %s", again.Text)
 	}
 	if audit := p.Send("/admin/audit", "").Body; !strings.Contains(audit, `"kim@example.com"`) {
-		t.Errorf("the audit does not name her: %s", audit)
+		t.Errorf("the audit does not name kim: %s", audit)
 	}
 	tab.Goto("/admin/me")
 	tab.SeeText("main", "You signed in at the issuer")
@@ -107,7 +108,7 @@ func TestSignInAtAnIssuer(t *testing.T) {
 	tab.SeeText("h1", "Sign in")
 	tab.Goto("/admin/login?out=issuer")
 	if issuer.SignedOut() != 0 {
-		t.Error("the issuer received no request for a sign-out")
+		t.Error("the sign-out at the gateway also signed out at the issuer")
 	}
 	atIssuer(tab, issuer) // sign in again, without a target page
 	waitForPath(tab, "/admin")
@@ -115,11 +116,11 @@ func TestSignInAtAnIssuer(t *testing.T) {
 	tab.ClickText("main a", "Sign out there too")
 	tab.SeeText("h1", "Signed out of the issuer")
 	if issuer.SignedOut() != 1 {
-		t.Error("the link leads nowhere")
+		t.Error("the link did not sign out at the issuer")
 	}
 }
 
-// The browser shows the reason of a wrong answer of the issuer, and the next sign-in works.
+// If the issuer sends a wrong answer, the browser shows the reason. The next sign-in works.
 func TestIssuerRefusesInABrowser(t *testing.T) {
 	t.Parallel()
 	p, issuer := startIssued(t)
@@ -249,14 +250,14 @@ func TestSessionIsRevokedByAnotherProcess(t *testing.T) {
 		issuer.Client("console", "", server.URL+"/admin/login/callback")
 		return server.URL
 	}
-	there, here := start(), start() // the issuer leads back to the latter
+	there, here := start(), start() // the issuer sends the browser back to here
 	tab, other := browsertest.Open(t, here, issuer.URL), browsertest.Open(t, here, there, issuer.URL)
 	for _, b := range []*browsertest.Tab{tab, other} {
 		b.Goto("/admin/me")
 		atIssuer(b, issuer)
 		waitForPath(b, "/admin/me")
 	}
-	other.Goto(there + "/admin/me") // cookies do not know ports
+	other.Goto(there + "/admin/me") // cookies do not depend on the port
 	other.SeeText("header .actor", "kim@example.com")
 	other.Loads("the button", func() { other.ClickText("main button", "End the other one") })
 	other.SeeText(".message", "1 session ended")

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 )
 
-// A crawler opens all links of pages with the session of a browser.
+// A crawler opens pages, and all links on them, with the session of a browser.
 type crawler struct {
 	*fixture
 	alike map[string]int // number of opened addresses that differ only in their values
@@ -140,8 +140,8 @@ func TestLinks(t *testing.T) {
 		if strings.HasSuffix(to, "/logout") || strings.Contains(to, "/admin/sessions/") {
 			continue // it would end the session of the test
 		}
-		// An empty form gets an answer, and decides nothing. A server that does not answer cannot be
-		// signed in to: 502.
+		// An empty form gets an answer, and decides nothing. A sign-in at a server that does not
+		// answer returns 502.
 		a := d.post(strings.TrimPrefix(to, d.URL), url.Values{})
 		bad := []int{http.StatusNotFound, http.StatusMethodNotAllowed}
 		if a.Status == http.StatusBadGateway && strings.HasSuffix(to, "/sign-in") {

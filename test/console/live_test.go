@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 )
 
-// The list follows the filters without another page, the address contains the filters, and keys
-// work in the new list.
+// The list follows the filters without a reload. The address contains the filters, and keys work in
+// the new list.
 func TestFilterLive(t *testing.T) {
 	d := open(t, small())
 	tab := d.tab
@@ -26,7 +26,7 @@ func TestFilterLive(t *testing.T) {
 	tab.Until("the server is chosen as well", `location.search.includes('server=`+server+`')`)
 	tab.SeeText("#list tbody a", name)
 	if n := tab.Loaded() - pages; n != 0 {
-		t.Errorf("the filters led to %d pages", n)
+		t.Errorf("the filters loaded %d pages, want 0", n)
 	}
 	tab.Press("Escape") // clears the search
 	tab.Until("the search is over", `!location.search.includes('q=') && document.querySelectorAll('#list tbody a').length > 10`)
@@ -53,6 +53,6 @@ func TestInboxPolls(t *testing.T) {
 	tab.Until("the count of the inbox is one less", `document.title.startsWith('(42)') && document.querySelector('#count').innerText == '42'`)
 	tab.SeeText("main", d.fleet.New[0])
 	if tab.Loaded() != pages {
-		t.Error("it was loaded again")
+		t.Error("the inbox was reloaded")
 	}
 }

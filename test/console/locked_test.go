@@ -16,8 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The picture of the README shows an agent's answer for a locked tool, the operator's command, and
-// the agent's next answer, from the demo. The other picture shows the page for the decision.
+// The test takes two pictures for the README from the demo. One shows the answer for a locked tool,
+// the operator's command, and the agent's next answer. The other picture shows the page for the
+// decision.
 func TestLockedAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -35,7 +36,7 @@ func TestLockedAnswer(t *testing.T) {
 	locked := ask("call_tool_write", call)
 	for _, want := range []string{`"tickets:assign_ticket" is locked: pending_approval.`, "Tool is disabled and not callable. A person must approve its definition first."} {
 		if !strings.Contains(locked, want) {
-			t.Errorf("the agent reads %q, want %q", locked, want)
+			t.Errorf("the agent gets %q, want %q", locked, want)
 		}
 	}
 	say("locked", "", locked)
@@ -57,18 +58,18 @@ func TestLockedAnswer(t *testing.T) {
 	require.OK(t, err)
 	question := regexp.MustCompile(`(?m)^(change |  ~ |Approve ).*$`).FindAllString(shown(), -1)
 	if len(question) < 3 {
-		t.Errorf("the operator is not shown what changed, or not asked:\n%s", shown())
+		t.Errorf("the command does not show the change, or does not ask:\n%s", shown())
 	}
 	say("out", "", strings.Join(question, "\n")+"y")
 	if !strings.HasPrefix(string(out), "request     "+id+", approved\n") {
-		t.Errorf("the operator reads %q", out)
+		t.Errorf("the command prints %q", out)
 	}
 	decided := regexp.MustCompile(`(?m)^decided.*$`).FindString(string(out))
 	say("out", "", "request     "+id+", approved\n"+decided)
 
 	open := ask("call_tool_write", call)
 	if !strings.Contains(open, `"assignee":"kim"`) {
-		t.Errorf("the agent reads %q, want the answer of the tool", open)
+		t.Errorf("the agent gets %q, want the answer of the tool", open)
 	}
 	say("open", "", open)
 

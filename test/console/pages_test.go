@@ -86,11 +86,11 @@ func TestPagesOfLockedTools(t *testing.T) {
 	d.look(places)
 
 	programtest.WriteConfig(t, d.Dir, strings.Replace(d.fleet.Config(""), `"annotations"`, `"anotations"`, 1))
-	local.Until(t, "the gateway has looked at the config", func() bool { return strings.Contains(d.get("/admin").Body, `class="banner"`) })
+	local.Until(t, "the gateway has read the config", func() bool { return strings.Contains(d.get("/admin").Body, `class="banner"`) })
 	for _, p := range places {
 		d.tab.Goto(p.path)
 		if said := d.tab.Text(".banner"); !strings.Contains(said, "mcp_config.json is refused") || !strings.Contains(said, "anotations") {
-			t.Errorf("%s says of the refused config: %s", p.path, said)
+			t.Errorf("%s: the banner about the refused config: %s", p.path, said)
 		}
 	}
 	d.look([]place{{"refused-inbox", "/admin"}, {"refused-config", "/admin/config"}})

@@ -115,7 +115,8 @@ var (
 	}
 )
 
-// The pages about a request follow what others do, and keep what a person types.
+// The pages about a request show actions of other people without a reload, and keep text that a
+// person types.
 func TestRequestFollows(t *testing.T) {
 	g := openGate(t)
 	tab := g.tab
@@ -128,7 +129,7 @@ func TestRequestFollows(t *testing.T) {
 	id := open.Requests[0].ID
 	g.kim("/admin/requests/" + id)
 	tab.SeeText("#rest", "The request")
-	browsertest.Eval[bool](tab, `window.same = true`) // lost if another page is loaded
+	browsertest.Eval[bool](tab, `window.same = true`) // a reload would remove this variable
 	g.CallJSON("request_access", someNote, &struct{}{}, g.agent("build-bot", "ann@example.com"))
 	look()
 	tab.SeeText("#rest", "1 other agent asks for the same definition")
@@ -207,7 +208,7 @@ func TestAskAndDecide(t *testing.T) {
 	tab.SeeText(".message", "Allowed for this agent only.")
 	tab.Everywhere("request-allowed")
 	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); again.IsError {
-		t.Errorf("after the decision: %s", again.Text)
+		t.Errorf("the call after the decision: %s", again.Text)
 	}
 	if others := g.call(g.agent("build-bot", "ann@example.com"), "send_mail", `{"to":"a@example.com","text":"x"}`); !others.IsError {
 		t.Error("another agent can call the tool")
@@ -226,7 +227,7 @@ func TestAskAndDecide(t *testing.T) {
 	tab.Loads("a", func() { tab.Press("a") })
 	tab.SeeText(".message", "Approved for all agents.")
 	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); again.IsError {
-		t.Errorf("after the approval: %s", again.Text)
+		t.Errorf("the call after the approval: %s", again.Text)
 	}
 	c := &crawler{g.fixture, map[string]int{}, map[string]bool{}, map[string]string{}}
 	c.crawl(t, "the start", g.URL+"/admin/requests?state=all")
@@ -399,7 +400,7 @@ func TestEnterInRequests(t *testing.T) {
 				pressed++
 				if after := state(); after != before {
 					t.Fatalf(
-						"scripts %v: Enter in a field of %s changed the state to %s, before %s",
+						"scripts %v: Enter in a field of %s changed the state to %s, it was %s",
 						scripts,
 						path,
 						after,

@@ -29,7 +29,7 @@ func TestReviewMarks(t *testing.T) {
 			want     []string
 		}{
 			"one word":            {d.fleet.Word, "", []string{fleettest.Word}},
-			"one word, by itself": {d.fleet.Word, "?view=description", []string{fleettest.Word}},
+			"one word, inline":    {d.fleet.Word, "?view=description", []string{fleettest.Word}},
 			"side by side":        {d.fleet.Word, "?view=description&diff=side", []string{fleettest.Word}},
 			"only changes":        {d.fleet.Word, "?view=description&only=1", []string{fleettest.Word}},
 			"schema of it":        {d.fleet.Word, "?view=input", nil},
@@ -70,7 +70,7 @@ func TestUndo(t *testing.T) {
 		}
 		d.tab.Loads("undo", undo)
 		if got := d.decided(); got[0].Action != "undo" || got[0].id() != id || got[0].Actor != "kim" {
-			t.Errorf("the audit says %v", got[0])
+			t.Errorf("the audit's newest entry is %v", got[0])
 		}
 		d.tab.Goto("/admin")
 		d.tab.SeeText("main", "43")
@@ -93,7 +93,7 @@ func TestBulk(t *testing.T) {
 	tick()
 	chosen, left := tab.Texts(on), tab.Texts(out)
 	if len(chosen)+len(left) != 43 || len(left) == 0 || len(chosen) == 0 || !slices.Contains(left, d.fleet.Hidden) {
-		t.Errorf("on the page: %q, left out: %q", chosen, left)
+		t.Errorf("the page has %q and leaves out %q", chosen, left)
 	}
 	if decided := d.decided(); len(decided) > 0 {
 		t.Fatalf("opening the page decided %v", decided)

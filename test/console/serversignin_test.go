@@ -13,7 +13,7 @@ import (
 )
 
 // An operator signs the gateway in to a server in the browser, and disconnects it. The issuer is
-// another site, so the cookie of the session does not come with the callback.
+// another site, so the browser does not send the session cookie with the callback.
 func TestSignInAtAServer(t *testing.T) {
 	t.Parallel()
 	issuer := issuertest.New(t, issuertest.Habits{OtherSite: true})

@@ -39,7 +39,7 @@ func (d *fixture) refused(why string) {
 func (d *fixture) wantNote() {
 	d.T.Helper()
 	if got := d.tab.Value(note); got != typed {
-		d.T.Errorf("the note is %q, %q was typed", got, typed)
+		d.T.Errorf("the note is %q, want the typed %q", got, typed)
 	}
 }
 
@@ -110,7 +110,8 @@ func TestStaleRevision(t *testing.T) {
 }
 
 // The gateway dies while a person types, and the browser shows an error. After a restart of the
-// gateway, going back shows the form with the typed note, and a reload sends the form again.
+// gateway, the browser's back button shows the form with the typed note, and a reload sends the
+// form again.
 func TestKilledGateway(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`ERR_CONNECTION|ERR_EMPTY_RESPONSE|the browser complains`)

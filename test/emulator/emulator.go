@@ -65,7 +65,8 @@ func run(t testing.TB, program string) (string, error) {
 	_, port, _ := net.SplitHostPort(address)
 	folder := t.TempDir()
 	log := filepath.Join(folder, "ministack.log")
-	// The end of the test's context would kill the keeper before it has ended the emulator.
+	// Without this, the end of the test's context would kill the keeper before the keeper has ended
+	// the emulator.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", keeper, program, log)
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(),

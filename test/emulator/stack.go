@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Deploy creates a CloudFormation stack from the template file and returns its outputs. Drivers are
-// therefore tested on the resources that infra/ deploys, not on copies. The stack exists until the
+// Deploy creates a CloudFormation stack from the template file and returns its outputs. So tests of
+// drivers use the resources that infra/ deploys, not copies of them. The stack exists until the
 // emulator ends.
 func Deploy(t testing.TB, endpoint, stack, template string, parameters map[string]string) map[string]string {
 	t.Helper()

@@ -41,8 +41,8 @@ func TestFanOut(t *testing.T) {
 }
 
 // Two workers die in the middle of the first round. The queue delivers their messages again, and
-// the catalog has every tool once. On a slow machine the queue may also deliver messages of running
-// workers again, so workers may handle more messages than were sent.
+// the catalog contains every tool exactly once. On a slow machine the queue may also deliver
+// messages of running workers again, so workers may handle more messages than were sent.
 func (f *fleet) killedWorkers() {
 	began := time.Now()
 	f.beginWork()
@@ -52,7 +52,7 @@ func (f *fleet) killedWorkers() {
 	f.work.Kill()
 	f.settle()
 	took, work, assemble := time.Since(began), f.work.Handled(), f.assemble.Handled()
-	f.t.Logf("first round of %d servers, %d tools: %v, of which %s s until the messages of the killed came again; of %d workers %+v messages, of assemblies %+v; servers were asked %d times",
+	f.t.Logf("first round of %d servers, %d tools: %v, including %s s until the messages of the killed workers came again; messages of %d workers: %+v, of assemblies: %+v; requests to servers: %d",
 		f.size.servers, f.size.servers*tools, took.Round(time.Millisecond), again, f.size.workers, work, assemble, f.crowd.Asked.Load())
 	if work.Died != 2 || work.Failed != 0 || work.Done < (f.size.servers+9)/10 || assemble.Failed+assemble.Died != 0 {
 		f.t.Errorf("results of the messages: %+v, %+v", work, assemble)
@@ -90,8 +90,8 @@ func (f *fleet) messageTwice() {
 	f.wantOnce()
 }
 
-// An invalid message goes to the dead-letter queue after three tries, and workers handle the
-// others.
+// An invalid message goes to the dead-letter queue after three tries, and workers handle all other
+// messages.
 func (f *fleet) poisonedMessage() {
 	dead := f.queues["WorkDeadUrl"]
 	poisons := []string{"no JSON", `{"format":99,"run":{"began":"2026-11-23T00:00:00Z"},"servers":["s000"]}`}
@@ -111,8 +111,8 @@ func (f *fleet) poisonedMessage() {
 	f.wantOnce()
 }
 
-// The planning function dies after it has sent messages, and before it records them. The next round
-// loads servers again, with no other effect.
+// The planning function dies after it has sent messages, but before it records them. The next round
+// loads the servers again; this has no other effect.
 func (f *fleet) killedPlanner() {
 	f.work.Stop()
 	p := f.function("plan")
@@ -142,7 +142,7 @@ func (f *fleet) twoAssemblers() {
 		a := f.function("assemble")
 		both.Go(func() {
 			if got, err := a.Try(event); err != nil || got.Failed {
-				f.t.Errorf("one of two assemblies ends with %v, %s", err, got.Payload)
+				f.t.Errorf("one of the two assemblies failed: %v, %s", err, got.Payload)
 			}
 		})
 	}
@@ -154,8 +154,8 @@ func (f *fleet) twoAssemblers() {
 	f.wantOnce()
 }
 
-// A stack that changes to fan-out and back keeps its catalog and its decisions: each mode continues
-// from the results of the other.
+// A stack that changes to fan-out and back keeps its catalog and its decisions. Each mode continues
+// from the results of the other mode.
 func (f *fleet) thereAndBack() {
 	f.beginWork()
 	admin := f.Start(f.t, "admin")

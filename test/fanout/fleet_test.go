@@ -1,7 +1,7 @@
 // Package fanout runs the built sync function as template.yaml deploys it with SyncMode=fanout: a
 // function that plans, workers, and a function that assembles. The queues come from
 // infra/fanout.yaml on an emulator, with timeouts of seconds. The functions receive messages as
-// from Lambda, and each AWS call is checked against the role of its function.
+// they do from Lambda. A proxy checks each AWS call against the role of the function.
 //
 // `make lanes` runs it.
 package fanout
@@ -138,7 +138,7 @@ func (f *fleet) settle() {
 	if !local.WaitFor(func() bool {
 		return f.Waiting(f.t, f.queues["WorkUrl"]) == "0 0 0" && f.Waiting(f.t, f.queues["AssembleUrl"]) == "0 0 0"
 	}) {
-		f.t.Fatalf("messages that wait, are worked on, come later: %s of servers, %s of assemblies; the workers wrote\n%.4000s",
+		f.t.Fatalf("messages that wait, are in work, or are delayed: %s of servers, %s of assemblies; the workers wrote\n%.4000s",
 			f.Waiting(f.t, f.queues["WorkUrl"]), f.Waiting(f.t, f.queues["AssembleUrl"]), f.work.Output())
 	}
 }

@@ -57,8 +57,8 @@ func (v *victim) remove(key string) {
 // unreadable is a part of the answer to agents if the gateway cannot read the catalog.
 const unreadable = "cannot read its list of tools"
 
-// searches reports whether a search finds the tool of the log. Otherwise the answer must say that
-// the gateway cannot read its list of tools.
+// searches reports whether a search finds the tool of the log. If the search finds nothing, the
+// answer must say that the gateway cannot read its list of tools.
 func (v *victim) searches(f *lambdatest.Function, run string) bool {
 	v.t.Helper()
 	r := f.Call("retrieve_tools", `{"query":"log"}`)
@@ -134,8 +134,8 @@ func (v *victim) mustGoOn(warm *lambdatest.Function, run string) {
 	v.callable(&cold.Client, "cold", run, map[string]bool{"fs:write": false, "fs:read": false, "git:log": false})
 }
 
-// An older program finds a catalog of a newer one. It continues with its own catalog, and neither
-// reads nor replaces the newer one.
+// An older program finds a catalog of a newer program. It continues with its own catalog, and
+// neither reads nor replaces the newer catalog.
 func TestNewerFormat(t *testing.T) {
 	if os.Getenv("PORTCULLIS_LANES") == "" {
 		t.Skip("make lanes runs it")

@@ -1,6 +1,6 @@
-// Package faults runs the built functions on an emulator of which three calls in ten, or all, fail.
-// Calls are throttled, late or never answered, connections break, and answers are lost, cut or
-// garbled. Meanwhile agents search and call, a person decides, servers change and syncs run. No
+// Package faults runs the built functions on an emulator at which three calls in ten, or all calls,
+// fail. Calls are throttled, late or never answered, connections break, and answers are lost, cut
+// or garbled. Meanwhile agents search and call, a person decides, servers change and syncs run. No
 // locked tool may be called, no answer may be false, and no confirmed decision may be lost.
 // Everything must work again within a minute.
 //
@@ -70,7 +70,7 @@ type world struct {
 	unsure  map[string]bool
 }
 
-// An asked is a call of an agent and its answer.
+// An asked is an agent's call and its answer.
 type asked struct {
 	tool    string
 	at      time.Time
@@ -78,8 +78,8 @@ type asked struct {
 	text    string
 }
 
-// An interval is the time from the confirmation that a tool is disabled to the next try to enable
-// it.
+// An interval starts when the gateway confirms that a tool is disabled, and ends at the next try to
+// enable the tool.
 type interval struct {
 	tool     string
 	from, to time.Time
@@ -159,7 +159,7 @@ func (w *world) again() time.Duration {
 	over := time.Now()
 	for err := w.works(); err != nil; err = w.works() {
 		if time.Since(over) > soonAgain {
-			w.t.Fatalf("a minute after the fault: %v", err)
+			w.t.Fatalf("still failing a minute after the fault: %v", err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -253,7 +253,7 @@ func (w *world) wantTrue() {
 		lower := strings.ToLower(a.text)
 		switch {
 		case n > 1:
-			w.t.Errorf("the gateway sent %s %d times", a.tool, n)
+			w.t.Errorf("the gateway sent the call of %s %d times, want once", a.tool, n)
 		case !a.isError && n == 0:
 			w.t.Errorf("answer for %s: %q, but the call did not reach its server", a.tool, a.text)
 		case n > 0 && a.isError && (strings.Contains(lower, "nothing was called") || strings.Contains(lower, "nothing was sent") || strings.Contains(lower, `"status":`)):

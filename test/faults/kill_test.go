@@ -66,7 +66,8 @@ func (v *victim) ordinary(run string) {
 	v.configure(run)
 }
 
-// killed runs a sync that is killed at its n-th write, and reports whether it made n writes.
+// killed runs a sync that is killed at its n-th write. It returns false if the sync made fewer
+// writes.
 func (v *victim) killed(n int, kept bool) bool {
 	v.t.Helper()
 	f := v.stack.Start(v.t, "sync")
@@ -109,7 +110,7 @@ func TestKilledSync(t *testing.T) {
 		}
 	}
 	if t.Logf("the sync died %d times", deaths); deaths < 20 {
-		t.Errorf("a sync died %d times, want 20 at least", deaths)
+		t.Errorf("a sync died %d times, want at least 20", deaths)
 	}
 }
 

@@ -199,7 +199,7 @@ func (w *world) decide(name string, disable bool, stop chan struct{}) bool {
 	return false
 }
 
-// stands reports whether the API shows the decided state of a switch.
+// stands reports whether the API shows a switch in the state of the last decision.
 func (w *world) stands(name string, disabled bool) bool {
 	s, err := w.tool(name)
 	return err == nil && s.Record.Disabled == disabled

@@ -45,7 +45,7 @@ func TestMadeUp(t *testing.T) {
 			t.Errorf("tiers %v, %d bytes a tool", tiers, bytes/len(tools))
 		}
 		if !reflect.DeepEqual(c, fleettest.MadeUp(size[0], size[1])) {
-			t.Error("another run makes up another catalog")
+			t.Error("a second run creates a different catalog")
 		}
 	}
 }
@@ -73,10 +73,10 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("changed tools %q, but the Update has %q", changed, said)
 		}
 		if got, want := strings.Replace(now[u.Word].Description, " "+fleettest.Word, "", 1), before[u.Word].Description; got != want {
-			t.Errorf("more than a word has changed:\n%s\n%s", want, got)
+			t.Errorf("the change is more than one added word:\n%s\n%s", want, got)
 		}
 		if got, want := strings.Replace(now[u.Hidden].Description, fleettest.Character, "", 1), before[u.Hidden].Description; got != want {
-			t.Errorf("more than a character has changed:\n%s\n%s", want, got)
+			t.Errorf("the change is more than one added character:\n%s\n%s", want, got)
 		}
 		var schema struct{ Properties map[string]json.RawMessage }
 		require.OK(t, json.Unmarshal(now[u.Parameter].InputSchema, &schema))

@@ -35,7 +35,8 @@ func raw(definitions ...string) (out []json.RawMessage) {
 	return out
 }
 
-// itemsBefore returns the server's items before the change, and itemsNow those after the change.
+// itemsBefore returns the server's items before the change, and itemsNow returns the items after
+// it.
 func itemsBefore() upstreamtest.Items {
 	return upstreamtest.Items{
 		Prompts: raw(

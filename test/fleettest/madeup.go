@@ -46,8 +46,8 @@ var (
 )
 
 // MadeUp returns a catalog that is the same in every run. The number and length of words,
-// parameters and annotations are like in real tools. A few servers have many tools, and most
-// have few.
+// parameters and annotations are as in real tools. A few servers have many tools, and most have
+// few.
 func MadeUp(servers, tools int) Catalog {
 	rng := rand.New(rand.NewPCG(uint64(servers), uint64(tools)))
 	c := Catalog{}

@@ -9,7 +9,7 @@ import (
 )
 
 // A config in a bucket never starts a program, no matter who wrote it. upstream_servers shows the
-// reason at such a server, and the other servers work.
+// reason for such a server, and the other servers work.
 func (g suite) startsNoProgram(t *testing.T) {
 	w := g.fixture(t)
 	trace := filepath.Join(t.TempDir(), "it-ran")

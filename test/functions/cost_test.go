@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
-// The functions have the costs in docs/cost.md: the bytes that they log, and their AWS calls in a
-// sync and when they read a config again.
+// The costs of the functions are equal to docs/cost.md: the bytes that they log, and their AWS
+// calls in a sync and when they read a config again.
 func (g suite) costsWhatThePageSays(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)

@@ -35,7 +35,7 @@ func (g suite) peopleDecide(t *testing.T) {
 		stranger.Admin = credentials
 		for path, body := range map[string]string{"/admin": "", "/admin/tools/mail/send_mail": "", "/admin/tools/mail/send_mail/approve": `{"hash":"` + strings.Repeat("0", 64) + `"}`} {
 			if r := stranger.Send(path, body); r.Status != http.StatusUnauthorized || !strings.Contains(r.Body, "PORTCULLIS_BOOTSTRAP_SHA256") {
-				t.Errorf("%s answers a stranger with %d %s", path, r.Status, r.Body)
+				t.Errorf("%s without a valid credential: %d %s", path, r.Status, r.Body)
 			}
 		}
 	}
@@ -106,8 +106,8 @@ func (g suite) startNeedsSettings(t *testing.T) {
 	}
 }
 
-// Reserved concurrency prevents two syncs at the same time. If two run anyway, the conditional put
-// stores only one catalog, and neither sync fails.
+// Reserved concurrency prevents two syncs at the same time. If two syncs run anyway, the
+// conditional put stores only one catalog, and neither sync fails.
 func (g suite) twoSyncs(t *testing.T) {
 	w := g.fixture(t)
 	functions := []*lambdatest.Function{w.Start(t, "sync"), w.Start(t, "sync")}

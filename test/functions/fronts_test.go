@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Streaming and buffered functions send identical bytes if the answer has one part.
+// A streaming function and a buffered function send identical bytes if the answer has one part.
 func (g suite) frontsAnswerAlike(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)

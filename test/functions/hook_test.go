@@ -83,11 +83,11 @@ func TestHook(t *testing.T) {
 		want     string
 	}{
 		{"a version that answers", well.Start(t, "mcp"), well.Start(t, "mcp"), "Succeeded"},
-		{"one that streams", well.Start(t, "mcp"), well.Start(t, "mcp", "PORTCULLIS_STREAMING", "url", "PORTCULLIS_BASE_URL", ""), "Succeeded"},
-		{"one that does not start", well.Start(t, "mcp"), well.Start(t, "mcp", "PORTCULLIS_AUTH", ""), "Failed"},
-		{"one that fails while the old version works", well.Start(t, "mcp"), broken.Start(t, "mcp"), "Failed"},
-		{"one that fails like the old version", broken.Start(t, "mcp"), broken.Start(t, "mcp"), "Succeeded"},
-		{"one that starts unlike the old version", well.Start(t, "mcp", "PORTCULLIS_AUTH", ""), broken.Start(t, "mcp"), "Succeeded"},
+		{"a version that streams", well.Start(t, "mcp"), well.Start(t, "mcp", "PORTCULLIS_STREAMING", "url", "PORTCULLIS_BASE_URL", ""), "Succeeded"},
+		{"a version that does not start", well.Start(t, "mcp"), well.Start(t, "mcp", "PORTCULLIS_AUTH", ""), "Failed"},
+		{"a version that fails while the old version works", well.Start(t, "mcp"), broken.Start(t, "mcp"), "Failed"},
+		{"a version that fails like the old version", broken.Start(t, "mcp"), broken.Start(t, "mcp"), "Succeeded"},
+		{"a version that starts while the old version does not", well.Start(t, "mcp", "PORTCULLIS_AUTH", ""), broken.Start(t, "mcp"), "Succeeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			aws := newCodeDeploy(t, map[string]*lambdatest.Function{"live": c.old, "7": c.new})

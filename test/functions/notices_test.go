@@ -19,7 +19,8 @@ import (
 )
 
 // The agents' function stores a notice and starts the sync function. Only the sync function reads
-// the addresses of people and notifies them of agents' requests and of the findings of a sync.
+// the addresses of receivers. It sends notices about agents' requests and about the results of a
+// sync.
 func (g suite) tellsPeople(t *testing.T) {
 	w := g.fixture(t)
 	signing := "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))

@@ -36,16 +36,16 @@ func (g suite) refusesStrangers(t *testing.T) {
 		admin.Ask(http.StatusCreated, "/admin/tokens", `{"name":"ci","servers":["files"],"tiers":["read","write","destructive"],"days":1}`, made)
 	}
 
-	t.Run("a revoked token is refused by the next request of every process", func(t *testing.T) {
+	t.Run("every process refuses the next request with a revoked token", func(t *testing.T) {
 		list := func(f *lambdatest.Function) int {
 			return f.Send("/mcp", probetest.RPC("tools/list", `{}`), "Authorization: Bearer "+revoked.Token).Status
 		}
 		if a, b := list(one), list(two); a != http.StatusOK || b != http.StatusOK {
-			t.Fatalf("before it was revoked: %d and %d", a, b)
+			t.Fatalf("before the revocation: %d and %d, want 200", a, b)
 		}
 		admin.Ask(http.StatusOK, "/admin/tokens/"+revoked.ID+"/revoke", `{}`, nil)
 		if a, b := list(one), list(two); a != http.StatusUnauthorized || b != http.StatusUnauthorized {
-			t.Errorf("after it was revoked: %d and %d, want 401", a, b)
+			t.Errorf("after the revocation: %d and %d, want 401", a, b)
 		}
 	})
 	p := probetest.Gateway{

@@ -20,8 +20,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A twoDays is a stack with a state of yesterday and of today. Today a person approved allowed,
-// enabled freed and disabled shut. steady is callable on both days, and waiting on neither.
+// A twoDays is a stack with the tables of yesterday and of today. Today a person approved the tool
+// allowed, enabled freed and disabled shut. The tool steady is callable on both days, and waiting
+// on neither day.
 type twoDays struct {
 	*lambdatest.Stack
 	t      *testing.T

@@ -86,8 +86,8 @@ func (h *inProcess) wantReasons(t *testing.T, codes ...string) {
 	}
 }
 
-// TestStoresThatFailKeepTheGateShut checks failures that take more time than a test has, so it
-// moves the clock.
+// TestStoresThatFailKeepTheGateShut checks failures that last minutes. It moves the clock, so that
+// the test is fast.
 func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 	g := newSuite(t)
 	open := func(t *testing.T) *inProcess {
@@ -147,7 +147,7 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 		}
 		h.wantReasons(t, "config_refused")
 	})
-	t.Run("a lost metric stops no request", func(t *testing.T) {
+	t.Run("a lost metric does not fail a request", func(t *testing.T) {
 		h := open(t)
 		h.log.err = errors.New("no space left")
 		if r := h.Call("call_tool_read", searchTool); r.IsError || h.log.lost == 0 {

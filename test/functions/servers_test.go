@@ -32,8 +32,8 @@ func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 const getFile = `{"name":"files:get_file","args":{}}`
 
 // An operator signs the gateway in to a server with the command, at the admin function. The other
-// functions use the token. One function refreshes it, and the others use the new one. The roles of
-// the template suffice, and a warm function makes no request of KMS.
+// functions use the token. One function refreshes the token, and the others use the new token. The
+// roles of the template allow all calls, and a warm function sends no request to KMS.
 func (g suite) signsInToServers(t *testing.T) {
 	w := g.fixture(t)
 	issuer := issuertest.New(t, issuertest.Habits{})
@@ -75,7 +75,7 @@ func (g suite) signsInToServers(t *testing.T) {
 		a.Body,
 		`"reason":"restored"`,
 	) {
-		t.Errorf("the server of a copied table: %d %s", a.Status, a.Body)
+		t.Errorf("the page of the server with a copied table: %d %s", a.Status, a.Body)
 	}
 
 	issuer.EndAll()
@@ -91,7 +91,8 @@ func (g suite) signsInToServers(t *testing.T) {
 		run.Output,
 		`"Reason":"credential_expired"`,
 	) {
-		t.Errorf("a sync after that does not count for the alarm: %s", run.Output)
+		t.Errorf("a sync after the end of the connection does not count for the alarm: %s",
+			run.Output)
 	}
 	functions := append(admin.Environments(), first, second, stolen, there)
 	for _, f := range functions {

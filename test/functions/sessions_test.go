@@ -70,10 +70,10 @@ func (g suite) agentsKeepApart(t *testing.T) {
 	}
 	calls := w.proxy.Calls()
 	if got := calls["dynamodb BatchGetItem"]; got != 20 {
-		t.Errorf("20 calls on open sessions cost %d reads, want one each, of approval and stops", got)
+		t.Errorf("20 calls on open sessions make %d reads of approval and stops, want one for each call", got)
 	}
 	if got := calls["dynamodb PutItem"] + calls["dynamodb DeleteItem"]; got != 0 {
-		t.Errorf("20 calls on open sessions cost %d writes", got)
+		t.Errorf("20 calls on open sessions make %d writes, want 0", got)
 	}
 	for _, f := range []*lambdatest.Function{first, second} {
 		if strings.Contains(f.Output(), "sessions are not shared") {

@@ -93,7 +93,7 @@ func greeted(f *lambdatest.Function, cookie string) string {
 	return name
 }
 
-// The functions that agents call or that call servers contain no code for sign-in and pages.
+// Only the admin function contains code for sign-in and pages.
 func (g suite) linksNoSignIn(t *testing.T) {
 	dir := t.TempDir()
 	for function, want := range map[string]bool{"mcp": false, "sync": false, "admin": true} {

@@ -18,9 +18,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A person stops a server, everything or an agent in one function, and agents call two other
-// functions. Both refuse the next call, searches show the stop about two seconds later, and the
-// audit has each event.
+// A person stops a server, everything or an agent at one function, and agents call two other
+// functions. Both functions refuse the next call. Searches show the stop about two seconds later,
+// and the audit has each event.
 func (g suite) peopleStop(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
@@ -39,7 +39,7 @@ func (g suite) peopleStop(t *testing.T) {
 	for name, body := range map[string]string{"a server": `{"server":"github","reason":"key leaked"}`, "everything": `{"all":true,"reason":"key leaked"}`} {
 		w.proxy.Calls()
 		admin.Ask(http.StatusOK, "/admin/stop", body, nil)
-		at, missed := time.Now(), time.Time{} // the stop; the last search without it
+		at, missed := time.Now(), time.Time{} // time of the stop, and of the last search without it
 		w.github.ForgetRequests()
 		for _, f := range both {
 			r := f.Call("call_tool_read", call)

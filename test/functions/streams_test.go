@@ -124,7 +124,7 @@ func (g suite) streamsProgress(t *testing.T) {
 	events = bufio.NewScanner(searching(ctx, t, front).Body)
 	event(t, events)
 	leave()
-	k.step(t, 2) // the function does not learn that the client left, so the server continues
+	k.step(t, 2) // Lambda does not tell the function that the client left, so the server continues
 	close(k.steps)
 	select {
 	case <-k.ended:

@@ -11,8 +11,8 @@
 //	gw.Decide("files:read_file", "disable")
 //	got := gw.Call("call_tool_read", `{"name": "files:read_file"}`)
 //
-// The test moves the clock, which can also move by a step at each read: see [Clock]. The hooks of
-// [objecttest.Mem] and [approvaltest.Mem] cause faults of the stores. To replace a part, such as
+// The test moves the clock. The clock can also move by a step at each read: see [Clock]. The hooks
+// of [objecttest.Mem] and [approvaltest.Mem] cause faults of the stores. To replace a part, such as
 // the upstream client, set its field and call [Gateway.Restart].
 //
 // [agenttest.Client] calls a gateway over HTTP at any address.

@@ -163,7 +163,7 @@ func (s *Servers) load(target upstream.Target) outcome.Outcome {
 		return o
 	}
 	o.Lists = fmt.Sprintf("%q %q %q", server.Tools, server.Prompts, server.Resources)
-	if o.Lists == target.Lists { // the caller has these lists already
+	if o.Lists == target.Lists { // the caller already has these lists
 		o.Same, o.Tools, o.Items = true, nil, nil
 	}
 	return o

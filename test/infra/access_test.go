@@ -117,8 +117,9 @@ func allowedActions(role roletest.Role, q roletest.Request) (allowed []string) {
 // access names the functions that may read, write and delete in a part of the table.
 type access struct{ read, write, remove []string }
 
-// TestRightsThatMatter names the functions that may read, write or delete what opens a tool, a
-// session or the gateway. A new golden file cannot change these rights.
+// TestRightsThatMatter names the functions that may read, write or delete the items that unlock a
+// tool, a session or the gateway. These rights are in the test, so a new golden file cannot change
+// them.
 func TestRightsThatMatter(t *testing.T) {
 	roles := roletest.Load(t)
 	mcp, admin, both := []string{"mcp"}, []string{"admin"}, []string{"mcp", "admin"}

@@ -48,7 +48,7 @@ func TestEnvironmentsReadTheirOwnSecrets(t *testing.T) {
 						t.Errorf("%s of %s, secret of %s: %s is allowed: %v", function, own, other, q, !reads)
 					}
 				}
-				for _, name := range []string{"SealKey", "TokenKey"} { // roles have their own keys by ARN
+				for _, name := range []string{"SealKey", "TokenKey"} { // roles name the ARNs of their own keys
 					if q := key("GetSecretValue", name, o); role.Allows(q) {
 						t.Errorf("%s of %s may use the key of %s: %s", function, own, other, q)
 					}

@@ -60,8 +60,8 @@ func (s auditStack) ask(service, target string, in, out any) {
 	}
 }
 
-// timeColumn matches the only column that the emulator does not read as the table says. The
-// emulator ignores the mapping of names and guesses types from the data, so RFC 3339 is a time.
+// timeColumn matches the only column that the emulator reads differently from Athena. The emulator
+// ignores the mapping of names and guesses types from the data, so it reads RFC 3339 as a time.
 var timeColumn = regexp.MustCompile(`\btime\b`)
 
 // query runs a query and returns its header and its rows, with " | " between columns. Athena stores

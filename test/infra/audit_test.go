@@ -84,7 +84,7 @@ func TestAuditTable(t *testing.T) {
 	}
 	serde := storage["SerdeInfo"].(map[string]any)["Parameters"].(map[string]any)
 	if serde["case.insensitive"] != "FALSE" || serde["mapping.time"] != "timestamp" || serde["ignore.malformed.json"] != "TRUE" {
-		t.Errorf("the table reads lines with %v", serde)
+		t.Errorf("the table's settings for reading lines are %v", serde)
 	}
 }
 

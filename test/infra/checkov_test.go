@@ -18,10 +18,10 @@ func TestCheckovSkips(t *testing.T) {
 		{"a finding with a reason", found, "# why\nCKV_AWS_1 infra/*:AWS::S3::Bucket.* It is meant.\n", ""},
 		{"a finding", found, "", "CKV_AWS_1 infra/data.yaml:AWS::S3::Bucket.Bucket: It is wrong"},
 		{"a finding of another resource", found, "CKV_AWS_1 infra/*:AWS::SNS::Topic.* It is meant.\n", "CKV_AWS_1 infra/data.yaml:AWS::S3::Bucket.Bucket: It is wrong"},
-		{"a line that hides nothing", found, "CKV_AWS_1 * It is meant.\nCKV_AWS_2 * Gone.\n", ":2: nothing is found any more: remove CKV_AWS_2 *"},
+		{"a line without a finding", found, "CKV_AWS_1 * It is meant.\nCKV_AWS_2 * Gone.\n", ":2: this finding no longer exists: remove CKV_AWS_2 *"},
 		{"no reason", found, "CKV_AWS_1 *\n", ":1: want an id, a resource and why"},
-		{"a template that is not read", `{"summary":{"passed":7,"parsing_errors":1},"results":{"failed_checks":[]}}`, "", "read not everything"},
-		{"nothing checked", `[{"summary":{"passed":0,"parsing_errors":0},"results":{"failed_checks":[]}}]`, "", "read not everything"},
+		{"a template that is not read", `{"summary":{"passed":7,"parsing_errors":1},"results":{"failed_checks":[]}}`, "", "could not read everything"},
+		{"nothing checked", `[{"summary":{"passed":0,"parsing_errors":0},"results":{"failed_checks":[]}}]`, "", "could not read everything"},
 		{"no report", "Traceback", "", "checkov gave no report"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestDeployedStack(t *testing.T) {
 	var started struct{ Pending bool }
 	s.Ask(202, "/admin/sync", "{}", &started)
 	if !started.Pending {
-		t.Error("the answer does not say that the sync is pending")
+		t.Error("the answer does not report that the sync is pending")
 	}
 	local.Until(t, "the requested sync runs", func() bool { return s.synced() == 2 })
 
@@ -225,7 +225,7 @@ func (s *stack) synced() int {
 	return current.Tools
 }
 
-// checkGuided presses Enter at each question of `sam deploy --guided`. The deploy must fail with
+// checkGuided answers each question of `sam deploy --guided` with Enter. The deploy must fail with
 // the message that AuthMode is empty.
 func (s *stack) checkGuided() {
 	s.t.Helper()
@@ -241,8 +241,8 @@ func (s *stack) checkGuided() {
 	}
 }
 
-// checkAdopting deletes the stack and deploys another one with its bucket and table. The approvals
-// stay valid, and a config that is pushed to the bucket starts a sync of the new stack.
+// checkAdopting deletes the stack and deploys another stack with the same bucket and table. The
+// approvals stay valid, and a config that is pushed to the bucket starts a sync of the new stack.
 func (s *stack) checkAdopting(parameters string, call map[string]any, server string) {
 	s.t.Helper()
 	bucket, table := s.outputs["BucketName"], s.outputs["TableName"]

@@ -46,7 +46,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	asked, err := roletest.Of(r, body)
 	if err != nil || len(asked) == 0 {
-		g.t.Errorf("%s is not checked against a role: %v", r.Header.Get("X-Amz-Target"), err)
+		g.t.Errorf("the role of %s could not be checked: %v", r.Header.Get("X-Amz-Target"), err)
 	}
 	for _, q := range append(asked, together(asked)...) {
 		if !g.role.Allows(q) {
@@ -60,7 +60,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// together returns the writes of a transaction as if each write named the items of all writes. AWS
+// together returns the writes of a transaction, each with the items of all writes. The reason: AWS
 // does not document whether it checks the writes separately or together.
 func together(writes []roletest.Request) (all []roletest.Request) {
 	if len(writes) < 2 {
@@ -88,7 +88,7 @@ type table struct {
 	stops    stop.Stops
 	record   approval.Record
 	notice   notify.Notice
-	id       string // of a request with arguments that is granted and not used yet
+	id       string // of a request with arguments that is granted, but not used yet
 }
 
 // open sets the stores of x to the stores of a table.
@@ -239,8 +239,8 @@ func conflict(err error) error {
 }
 
 // TestDriverKeepsToTheRoles calls each method of the driver with the role of each function, on
-// separate items. A role allows all methods of its function and no other methods. The function that
-// agents call has no method that grants.
+// separate items. A role must allow all methods of its function and no other methods. The function
+// that agents call has no method that creates a grant.
 func TestDriverKeepsToTheRoles(t *testing.T) {
 	roles, endpoint := roletest.Load(t), emulator.Start(t)
 	wantEach[*request.Store](t, methodsOfRequests())

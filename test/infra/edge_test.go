@@ -59,7 +59,7 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// The access log is on by default, and AccessLog=false removes it.
+// The access log exists by default, and AccessLog=false removes it.
 func TestAccessLogIsOn(t *testing.T) {
 	x := expand(t)
 	for _, front := range []map[string]string{{}, {"FrontDoor": "rest", "DomainName": "gate.example.com"}, {"Streaming": "url"}} {
@@ -212,7 +212,7 @@ func TestFunctionsInVpc(t *testing.T) {
 	}
 }
 
-// docs/cost.md has the size of the access log line of an answered request.
+// docs/cost.md has the right size of an access log line.
 func TestAccessLogLine(t *testing.T) {
 	setting := expand(t).Resources["Stage"].Properties["AccessLogSettings"].(map[string]any)
 	line := setting["Fn::If"].([]any)[1].(map[string]any)["Format"].(string)

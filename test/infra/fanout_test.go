@@ -42,7 +42,7 @@ func triesOfPlan() []try {
 func triesOfWork() []try {
 	return []try{
 		{"takes a batch", on(receive, roletest.WorkQueue), true},
-		{"is done with it", on("sqs:DeleteMessage", roletest.WorkQueue), true},
+		{"deletes a message", on("sqs:DeleteMessage", roletest.WorkQueue), true},
 		{"sends servers to workers", on(send, roletest.WorkQueue), false},
 		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
 		{"takes an assembly", on(receive, roletest.AssembleQueue), false},
@@ -98,7 +98,7 @@ func triesOfAssemble() []try {
 }
 
 // The times of the queues match the times of the functions. The dead-letter queue keeps a message
-// for longer than the message could have waited before.
+// longer than the queue could have kept it before.
 func TestQueuesFitTheFunctions(t *testing.T) {
 	x := nested(t, "infra/fanout.yaml")
 	queues := x.deployed(t, nil)
@@ -118,7 +118,7 @@ func TestQueuesFitTheFunctions(t *testing.T) {
 		if again := seconds(queue, "VisibilityTimeout"); err != nil || again < times*timeout ||
 			queue == "Assemble" && again <= timeout {
 			t.Errorf(
-				"%s delivers a message again after %d s, but its function may take %d s",
+				"%s delivers a message again after %d s, but its function may run for %d s",
 				queue,
 				again,
 				timeout,

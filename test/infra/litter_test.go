@@ -40,7 +40,7 @@ func TestLitter(t *testing.T) {
 		return came && !b
 	})
 	if _, d := there("litter-first", "litter-first"); !d {
-		t.Error("CloudFormation deleted the protected table, unlike docs/operate.md says")
+		t.Error("CloudFormation deleted the protected table; docs/operate.md says that it stays")
 	}
 
 	names = map[string]string{"BucketName": "litter-second", "TableName": "litter-second"}

@@ -22,7 +22,7 @@ func TestModes(t *testing.T) {
 	for _, mode := range []struct{ name, parameters, url string }{
 		{"an HTTP API at a domain", "McpConcurrency=5 ProvisionedConcurrency=1 AccessLog=false" + domain, "https://gate.example.com/mcp"},
 		{"a REST API from the start", "FrontDoor=rest RestTransfer=BUFFERED WebAcl=false Audit=true KmsKeyArn=" + key + domain, "https://gate.example.com/mcp"},
-		{"a sync that is spread over functions", "SyncMode=fanout Audit=true KmsKeyArn=" + key, ".execute-api."},
+		{"a distributed sync", "SyncMode=fanout Audit=true KmsKeyArn=" + key, ".execute-api."},
 		{"a Function URL in a VPC", "Streaming=url VpcSubnetIds=subnet-0a,subnet-0b VpcSecurityGroupIds=sg-0a KmsKeyArn=" + key, ".lambda-url."},
 	} {
 		t.Run(mode.name, func(t *testing.T) {

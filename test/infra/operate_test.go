@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The description of each alarm says what happened and what to do. Each alarm has a row in
+// The description of each alarm says what happened, and what to do. Each alarm has a row in
 // docs/operate.md, and each row has an alarm.
 func TestAlarmsAreOnThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "operate.md"))

@@ -63,11 +63,11 @@ func TestSmoke(t *testing.T) {
 		want, ended string
 	}{
 		{"a gateway", 200, well, 401, "the deployed gateway answers", ""},
-		{"a gateway that admits everybody", 200, well, 200, "the deployed gateway answers", ""},
+		{"a gateway without authentication", 200, well, 200, "the deployed gateway answers", ""},
 		{"a gateway that requires signatures", 200, well, 403, "the deployed gateway answers", ""},
-		{"one without a config", 503, `{"status":"failing"}`, 401, "the gateway works: 503", "exit status 1"},
+		{"a gateway without a config", 503, `{"status":"failing"}`, 401, "the gateway works: 503", "exit status 1"},
 		{"functions that do not start", 502, "", 502, "the gateway works: 502", "exit status 1"},
-		{"something else", 200, "<html>", 401, "did not answer like a gateway", "exit status 1"},
+		{"another program", 200, "<html>", 401, "did not answer like a gateway", "exit status 1"},
 		{"no such path", 200, well, 404, "without credentials: 404", "exit status 1"},
 		{"agents get errors", 200, well, 500, "without credentials: 500", "exit status 1"},
 	} {

@@ -17,9 +17,9 @@ import (
 )
 
 // TestParametersPublishVersions changes each parameter separately. If a parameter changes a
-// function, the function needs a version with another name, or its alias keeps the old version.
-// Other functions keep their version, because Lambda publishes no version of an unchanged function
-// and the deploy would fail.
+// function, the name of the function's version must change. Otherwise the alias keeps the old
+// version. The names of other functions' versions must not change: Lambda publishes no version of
+// an unchanged function, so the deploy would fail.
 func TestParametersPublishVersions(t *testing.T) {
 	x := expand(t)
 	var lines []map[string]string
@@ -66,7 +66,8 @@ func TestParametersPublishVersions(t *testing.T) {
 	t.Logf("%d changes, %d parameters that reach a function", len(changes), len(reached))
 }
 
-// reaching is [template.deployed] with outputs of the data stack that depend on its parameters.
+// reaching does the same as [template.deployed], but outputs of the data stack depend on its
+// parameters.
 func (x template) reaching(t *testing.T, values map[string]string) deployment {
 	d := x.deployed(t, values)
 	d.attributes["Data.Outputs.BucketName"] = "bucket " + d.values["ExistingBucket"]

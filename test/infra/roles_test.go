@@ -28,7 +28,7 @@ func TestRolesOfKeyAndNetwork(t *testing.T) {
 			{"reads an item", decrypt("kms:Decrypt", "dynamodb"), true},
 			{"reads a secret", decrypt("kms:Decrypt", "secretsmanager"), true},
 			{"reads a parameter", decrypt("kms:Decrypt", "ssm"), true},
-			{"has its settings", decrypt("kms:Decrypt", "lambda"), true},
+			{"reads its settings", decrypt("kms:Decrypt", "lambda"), true},
 			{"writes an object", decrypt("kms:GenerateDataKey", "s3"), writes},
 			{"sends a failed event to a queue", decrypt("kms:GenerateDataKey", "sqs"), writes},
 			{"decrypts by itself", decrypt("kms:Decrypt", ""), false},
@@ -47,8 +47,9 @@ func TestRolesOfKeyAndNetwork(t *testing.T) {
 	}
 }
 
-// TestRolesOfTheVault checks who may use the key of the vault, and for what. A role that asks servers
-// opens connections of this table. Only the admin function also opens registrations.
+// TestRolesOfTheVault checks who may use the key of the vault, and for what. A role of a function
+// that asks servers can decrypt connections of this table. Only the admin function can also decrypt
+// registrations.
 func TestRolesOfTheVault(t *testing.T) {
 	roles := roletest.Load(t)
 	for _, function := range functions {

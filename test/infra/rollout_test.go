@@ -52,8 +52,9 @@ func TestRollOut(t *testing.T) {
 	}
 }
 
-// A call may last as long as the front allows, so a long call must not roll back a good version.
-// The limit for slow requests is a third of the function's timeout, as in the permanent alarm Slow.
+// A long call must not roll back a good version, because a call may last as long as the front
+// allows. So the limit for slow requests is a third of the function's timeout, as in the permanent
+// alarm Slow.
 func TestSlowFollowsTheFront(t *testing.T) {
 	x := expand(t)
 	const domain = "gate.example.com"

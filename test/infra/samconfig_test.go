@@ -60,7 +60,7 @@ func TestStacksOfSamconfig(t *testing.T) {
 			t.Errorf("the template refuses %s: %v, %v", name, d.refusals(), d.unfit())
 		}
 		if out := command(t, []string{"MAKEFLAGS="}, "make", "-n", "outputs", "CONFIG="+name); !strings.Contains(out, "--stack-name "+e.Deploy.Parameters.Stack+" ") {
-			t.Errorf("make outputs CONFIG=%s reads %s", name, out)
+			t.Errorf("make outputs CONFIG=%s would run %s", name, out)
 		}
 	}
 	for vars, want := range map[string]string{"CONFIG=test": "has no [test.deploy.parameters]", "CONFIG=prod PARAMS=AuthMode=iam": "PARAMS or CONFIG, not both"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// checkSignIn signs in to a second server at the deployed functions: they find the key by its
-// alias, and share the connection. Afterwards the config has the first server alone again.
+// checkSignIn signs in to a second server at the deployed functions. The functions find the key by
+// its alias, and share the connection. At the end, the config has only the first server again.
 func (s *stack) checkSignIn(mail string) {
 	s.t.Helper()
 	var key struct {

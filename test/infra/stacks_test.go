@@ -115,7 +115,7 @@ func TestPagesAreOfOneStack(t *testing.T) {
 }
 
 // TestTwoStacks deploys the alarms of two stacks of one account and region. The alarms of a stack
-// see only the counts of its own functions. The emulator's own state of an alarm ignores
+// use only the metrics of its own functions. The emulator's own state of an alarm ignores
 // dimensions, so the test compares the statistic of each alarm with its threshold.
 func TestTwoStacks(t *testing.T) {
 	endpoint := emulator.Start(t)

@@ -38,9 +38,9 @@ func (d deployment) unfit() (names []string) {
 	return names
 }
 
-// A refusal is one reason for which a function does not start. text is the start of the error in
-// the source. values are parameters that cause the error; without them, reason says why no
-// parameters do.
+// A refusal is one reason for which a function does not start. text is the beginning of the error
+// in the source. values are parameters that cause the error. If values is nil, reason says why no
+// parameters can cause it.
 type refusal struct {
 	text   string
 	values map[string]string
@@ -63,7 +63,7 @@ func refusals() []refusal {
 	}
 	return []refusal{
 		{"PORTCULLIS_AUTH is not set", map[string]string{}, ""},
-		{"PORTCULLIS_AUTH names none together with others",
+		{"PORTCULLIS_AUTH names none together with other ways",
 			map[string]string{"AuthMode": "none,token"}, ""},
 		{"PORTCULLIS_AUTH: %q is not known", map[string]string{"AuthMode": "basic"}, ""},
 		{"%s is set, but PORTCULLIS_AUTH does not name %s", map[string]string{"AuthMode": "none", "IamServers": "*"}, ""},
@@ -114,7 +114,7 @@ func refusals() []refusal {
 }
 
 // TestStarts compares the checks at the functions' start with the template. If parameters can cause
-// a fault, a rule or a pattern must refuse them. For each other fault, refusals gives the reason.
+// a fault, a rule or a pattern must refuse them. For every other fault, refusals has the reason.
 func TestStarts(t *testing.T) {
 	x := expand(t)
 	sites := faults(t)

@@ -1,5 +1,5 @@
-// Package issuertest has an authorization server for tests, with the habits of real ones, and the
-// front of an MCP server that requires its tokens.
+// Package issuertest runs an authorization server for tests, which can behave as real servers do,
+// and puts an MCP server behind it that requires its tokens.
 package issuertest
 
 import (
@@ -17,27 +17,28 @@ import (
 	"time"
 )
 
-// Habits are how the issuer differs from a plain one. The zero value has metadata, registers
-// clients, rotates refresh tokens and gives tokens that live an hour.
+// Habits are the differences from a standard issuer. The zero value has metadata, registers
+// clients, rotates refresh tokens and issues tokens that are valid for an hour.
 type Habits struct {
-	NoMetadata     bool             // only /authorize, /token and /register
-	NoRegistration bool             // clients must be configured
-	NoResource     bool             // refuses the parameter resource
-	NoRefresh      bool             // gives no refresh token
-	KeepRefresh    bool             // does not rotate: an answer to a refresh has no refresh token
-	ScopeOnRefresh bool             // requires scope in a refresh
-	ErrorIn200     bool             // sends errors with status 200
-	Form           bool             // sends tokens as a form
-	TextExpires    bool             // sends expires_in as a text
-	NoIss          bool             // says that it names itself in callbacks, and does not
-	OtherIss       bool             // names another issuer in callbacks
-	Path           string           // of the issuer, such as /tenant
-	OtherSite      bool             // is at localhost, which for browsers is another site than 127.0.0.1
-	Life           time.Duration    // of a token; 0: an hour
-	Metadata       map[string]any   // replaces members of the metadata
-	Answer         http.HandlerFunc // answers the token endpoint instead; nil: none
-	Lose           func() bool      // reports whether to issue a token and lose the answer; nil: never
-	Now            func() time.Time // nil: time.Now
+	NoMetadata     bool // only /authorize, /token and /register
+	NoRegistration bool // clients must be configured
+	NoResource     bool // refuses the parameter resource
+	NoRefresh      bool // gives no refresh token
+	KeepRefresh    bool // does not rotate: an answer to a refresh has no refresh token
+	ScopeOnRefresh bool // requires the parameter scope in a refresh
+	ErrorIn200     bool // sends errors with status 200
+	Form           bool // sends tokens as a form
+	TextExpires    bool // sends expires_in as a text
+	// its metadata promises the parameter iss in callbacks, but callbacks lack it
+	NoIss     bool
+	OtherIss  bool             // names another issuer in callbacks
+	Path      string           // of the issuer, such as /tenant
+	OtherSite bool             // is at localhost, which for browsers is a different site from 127.0.0.1
+	Life      time.Duration    // of a token; 0: an hour
+	Metadata  map[string]any   // replaces members of the metadata
+	Answer    http.HandlerFunc // answers the token endpoint instead; nil: none
+	Lose      func() bool      // reports whether to issue a token and lose the answer; nil: never
+	Now       func() time.Time // nil: time.Now
 }
 
 // An Issuer is a running authorization server.
@@ -229,7 +230,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 			i.fail(w, "invalid_scope")
 			return
 		}
-		if !i.KeepRefresh { // a second use ends the family
+		if !i.KeepRefresh { // a second use revokes all tokens of the family
 			i.families[f.Get("refresh_token")] = &family{ended: true}
 		}
 		i.Refreshed++
@@ -240,7 +241,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	i.give(w, fam, f.Get("grant_type") == "refresh_token")
 }
 
-// give answers with a token.
+// give answers a request with a token.
 func (i *Issuer) give(w http.ResponseWriter, fam *family, again bool) {
 	token := i.next("access")
 	i.access[token] = access{fam, i.Now().Add(i.Life)}
@@ -312,7 +313,7 @@ func (i *Issuer) EndAccess() {
 	clear(i.access)
 }
 
-// Count returns a counter as it is now.
+// Count returns the current value of a counter.
 func (i *Issuer) Count(n *int) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -91,7 +91,7 @@ func NewFront(t testing.TB, start func() *Function) *Front {
 	f := &Front{t: t, start: start}
 	server := httptest.NewServer(f)
 	t.Cleanup(func() {
-		for _, e := range f.Environments() { // nobody reads what they still write
+		for _, e := range f.Environments() { // later output of the functions is not read
 			e.Stop()
 		}
 		server.CloseClientConnections()
@@ -147,7 +147,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := r.Clone(r.Context())
 	out.Body, out.URL.Host = io.NopCloser(bytes.NewReader(body)), strings.TrimPrefix(f.URL, "http://")
 	answer, err := e.From(address).RoundTrip(out)
-	if err != nil { // the answer of AWS
+	if err != nil { // AWS answers in this way
 		f.t.Logf("%s %s: %v", r.Method, r.URL, err)
 		http.Error(w, `{"message":"Internal Server Error"}`, http.StatusBadGateway)
 		return

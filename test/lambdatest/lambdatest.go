@@ -44,7 +44,7 @@ const (
 const FunctionARN = "arn:aws:lambda:eu-central-1:123456789012:function:portcullis"
 
 // Build builds the functions (mcp, sync, admin) as the template does, for this machine,
-// and returns the folder that holds them.
+// and returns the folder with the programs.
 func Build(t testing.TB, module string, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -125,7 +125,8 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 	for name, value := range env {
 		f.cmd.Env = append(f.cmd.Env, name+"="+value)
 	}
-	f.cmd.Stdout, f.cmd.Stderr = out, out // a file has all lines that were written before an answer
+	// a file, unlike a pipe, has all lines that were written before an answer
+	f.cmd.Stdout, f.cmd.Stderr = out, out
 	began := time.Now()
 	require.OK(t, f.cmd.Start())
 	go func() {
@@ -189,8 +190,8 @@ func (f *Function) Invoke(payload []byte) Answer {
 	return a
 }
 
-// Try is [Function.Invoke] for a function that may end before it answers. Try then returns an
-// error.
+// Try does the same as [Function.Invoke], for a function that may end before it answers. In that
+// case Try returns an error.
 func (f *Function) Try(payload []byte) (Answer, error) { return f.invoke(payload) }
 
 func (f *Function) invoke(payload []byte) (Answer, error) {
@@ -233,7 +234,7 @@ func (f *Function) outputFrom(offset int64) string {
 	return string(data)
 }
 
-// Wait blocks until the process has ended, and returns its error.
+// Wait waits until the process has ended, and returns its error.
 func (f *Function) Wait(ctx context.Context) error {
 	select {
 	case <-f.ended:

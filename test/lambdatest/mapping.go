@@ -15,9 +15,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A Mapping passes the messages of a queue to environments of a function, one message a call, as an
-// event source mapping of Lambda does. If the call succeeds, it deletes the message. Otherwise the
-// queue delivers the message again after its visibility timeout.
+// A Mapping passes the messages of a queue to environments of a function, one message in each call,
+// as an event source mapping of Lambda does. If the call succeeds, the Mapping deletes the message.
+// Otherwise the queue delivers the message again after its visibility timeout.
 type Mapping struct {
 	t     testing.TB
 	queue string // URL

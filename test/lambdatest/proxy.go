@@ -135,7 +135,8 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 		case Gone:
 			panic(http.ErrAbortHandler)
 		case Slow:
-			_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the caller left
+			// otherwise the server does not notice that the caller left
+			_, _ = io.Copy(io.Discard, r.Body)
 			waitFor(r.Context())
 		case Throttled:
 			throttle(w, service)
@@ -290,7 +291,7 @@ func (p *Proxy) dies(r *http.Request, operation string, pass http.Handler) bool 
 // lateness is how long a [Late] answer takes.
 const lateness = time.Second
 
-// spoil makes the call and damages the answer.
+// spoil passes the call on and damages the answer.
 func spoil(w http.ResponseWriter, r *http.Request, pass http.Handler, f Fault) {
 	whole := httptest.NewRecorder()
 	pass.ServeHTTP(whole, r)

@@ -165,9 +165,9 @@ func TestFrontPanics(t *testing.T) {
 		if body, err := io.ReadAll(a.Body); err == nil {
 			t.Errorf("the answer ends without an error, with %q", body)
 		}
-		go p.do(t, "end") // the environment lives on
+		go p.do(t, "end") // the environment continues
 		if again := open(t.Context(), t, front.URL); again.StatusCode != http.StatusOK || len(front.Environments()) != 1 {
-			t.Errorf("the next request is answered with %d by one of %d environments", again.StatusCode, len(front.Environments()))
+			t.Errorf("the next request gets %d; there are %d environments, want 1", again.StatusCode, len(front.Environments()))
 		}
 	})
 }
@@ -204,6 +204,6 @@ func TestFrontClientLeaves(t *testing.T) {
 	p.do(t, "end")
 	go p.do(t, "end")
 	if a := open(t.Context(), t, front.URL); a.StatusCode != http.StatusOK {
-		t.Errorf("the next request is answered with %d", a.StatusCode)
+		t.Errorf("the next request gets %d, want 200", a.StatusCode)
 	}
 }

@@ -1,7 +1,7 @@
 // Package load tests the gateway at the limit of the machine while most of its servers misbehave.
 // It uses 48 clients and 70 servers. 38 of the servers hang, break off, or answer with garbage or
-// with too much. A caller of a healthy server notices nothing, and afterwards the program has
-// released everything.
+// with too much. Calls of healthy servers must succeed, and after the load the program must have
+// released all resources.
 //
 // `make lanes` runs it for 45 s, or for half an hour.
 package load
@@ -140,7 +140,7 @@ type tally struct {
 	url            string
 	client         *http.Client
 	good, ill      atomic.Int64
-	failed, faulty atomic.Int64 // calls of healthy servers that failed; of the others
+	failed, faulty atomic.Int64 // failed calls of healthy servers, and of bad servers
 	mu             sync.Mutex
 	took           []time.Duration // durations of every 64th call of a healthy server
 }
@@ -247,7 +247,7 @@ func TestMisbehaving(t *testing.T) {
 		}
 	}
 	if after.Descriptors > before.Descriptors+moreOpen || after.Resident > before.Resident+moreMemory {
-		t.Errorf("%v after the load the program holds %+v; before it were %+v", settleLimit, after, before)
+		t.Errorf("%v after the load the program uses %+v; before the load it used %+v", settleLimit, after, before)
 	}
 	left := goroutines(t, p)
 	if left > asleep+moreOpen {
@@ -256,7 +256,7 @@ func TestMisbehaving(t *testing.T) {
 	p.Log.Reset()
 	slices.Sort(y.took)
 	if y.failed.Load() > 0 || y.good.Load() < 1000 || y.faulty.Load() == 0 {
-		t.Errorf("%d of %d calls of healthy servers failed, and %d of %d of the others", y.failed.Load(), y.good.Load(), y.faulty.Load(), y.ill.Load())
+		t.Errorf("%d of %d calls of healthy servers failed, and %d of %d calls of bad servers", y.failed.Load(), y.good.Load(), y.faulty.Load(), y.ill.Load())
 	}
 	slowest := y.took[len(y.took)-1]
 	if slowest > answerMost {

@@ -22,7 +22,7 @@ import (
 )
 
 // Missing skips a test that needs a missing program or file. If CI=true, the test fails instead,
-// because nobody knows whether untested code works.
+// because untested code may not work.
 func Missing(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

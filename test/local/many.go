@@ -20,8 +20,8 @@ const maxName = 128 // bytes of a tool's name
 
 // Many returns n tools by the names of their servers, made from copies of the real tools (see
 // [Tools]). In each copy after the first, the tools have other names, and every third word of a
-// description is a random word from the real descriptions. So all tools differ, and words are as
-// frequent as in real tools. The same n gives the same tools.
+// description is a random word from the real descriptions. So all tools differ, and words have the
+// same frequency as in real tools. The same n gives the same tools.
 func Many(t testing.TB, n int) map[string][]json.RawMessage {
 	t.Helper()
 	base := Tools(t)

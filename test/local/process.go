@@ -15,7 +15,7 @@ import (
 // A Usage contains the resources that a process uses.
 type Usage struct {
 	Descriptors, Children int
-	Resident, Peak        float64 // MB of memory, now and at the highest
+	Resident, Peak        float64 // MB of memory, now, and at the peak
 }
 
 // UsageOf returns the resources that a process uses, from /proc.

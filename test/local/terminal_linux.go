@@ -26,7 +26,8 @@ func Terminal(t testing.TB, typed string) (tty *os.File, shown func() string) {
 	require.OK(t, err)
 	printed := make(chan string, 1)
 	go func() {
-		all, _ := io.ReadAll(person) // an error after the last user closes the terminal
+		// reading ends with an error after the last user has closed the terminal
+		all, _ := io.ReadAll(person)
 		printed <- strings.ReplaceAll(string(all), "\r\n", "\n")
 	}()
 	shown = sync.OnceValue(func() string {

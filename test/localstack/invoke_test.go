@@ -110,7 +110,7 @@ func TestEnvStartsEveryFunction(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(home, "env.json"))
 	require.OK(t, err)
 	env := require.JSON[struct{ Parameters map[string]string }](t, data).Parameters
-	env["PORTCULLIS_AUTH"] = "none" // of the template: AuthMode
+	env["PORTCULLIS_AUTH"] = "none" // the template sets this from AuthMode
 	env["AWS_ENDPOINT_URL"] = "http://127.0.0.1:1"
 	names := []string{"mcp", "sync", "admin"}
 	programs := lambdatest.Build(t, repo.Path("."), names...)

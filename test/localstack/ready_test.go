@@ -32,9 +32,8 @@ const (
 	hook = home + "/ready.d/10-data.py"
 )
 
-// beside returns the path of the program called name. It is in the same folder as the program whose
-// path the environment variable contains. Without the variable, beside skips the test, or fails it
-// if CI=true.
+// beside returns the path of the program called name, in the same folder as the program in the
+// environment variable. If the variable is not set, beside skips the test, or fails it if CI=true.
 func beside(t *testing.T, variable, name string) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(os.Getenv(variable)), name)
@@ -104,7 +103,8 @@ func TestReadyHookMakesTheDataAndLeavesWhatIsThere(t *testing.T) {
 		}
 	}
 
-	// LocalStack executes the text of a Python hook with no globals: not even its own path is known.
+	// LocalStack executes the text of a Python hook without globals, so the hook does not even have
+	// its own path.
 	run("-c", `import sys; exec(open(sys.argv[1], "rb").read(), {})`, hook)
 	s.check(t)
 	before := s.versions(t)

@@ -134,7 +134,8 @@ func TestStartLeavesAPortThatIsTaken(t *testing.T) {
 	}
 }
 
-// The process of a recorded id may have ended, and another process may have its id.
+// The recorded process may have ended, and another process may now have its id. down must not end
+// that process.
 func TestDownLeavesOtherProcesses(t *testing.T) {
 	b := newBackground(t)
 	other := exec.Command("sleep", "60")
@@ -158,7 +159,7 @@ func TestUpRefusesAnEmulatorThatDoesNotAnswer(t *testing.T) {
 	b.env = append(b.env, "AWS_ENDPOINT_URL=http://127.0.0.1:"+strconv.Itoa(b.port))
 	out, said, err := b.run(t, "up")
 	if err == nil || out != "" || !strings.Contains(said, "nothing answers at AWS_ENDPOINT_URL") {
-		t.Errorf("it prints %q and says %q (%v)", out, said, err)
+		t.Errorf("up prints %q and says %q (%v)", out, said, err)
 	}
 }
 

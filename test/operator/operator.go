@@ -58,7 +58,7 @@ func walk(t *testing.T, bin, kind string) {
 	log := &local.Buffer{}
 	cmd.Stdout, cmd.Stderr = log, log
 	err := cmd.Run()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually nothing is left
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually no process is left
 	if err != nil {
 		t.Fatalf("the script failed with %v:\n%s", err, log)
 	}

@@ -26,8 +26,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The servers behind a gateway. Files is in the agent's scope. Vault is not. Ghost does not
-// exist; its name is as long as Vault's.
+// The servers behind a gateway. Files is in the agent's scope, and Vault is not. Ghost does not
+// exist; its name has the same length as Vault's name.
 const (
 	Files = "files"
 	Vault = "vault"
@@ -59,7 +59,7 @@ type Gateway struct {
 	Direct   bool   // the gateway is in direct mode
 }
 
-// Send sends a request without a credential of its own.
+// Send sends a request. It adds no credential.
 func (g Gateway) Send(t *testing.T, r Request) agenttest.Answer {
 	t.Helper()
 	path, header := cmp.Or(r.Path, "/mcp"), http.Header{"Content-Type": {"application/json"}}
@@ -115,7 +115,7 @@ func (g Gateway) Strangers(t *testing.T) {
 		{"alg none", bearer(none("none"))},
 		{"alg None", bearer(none("None"))},
 		{"HS256 with the public key", bearer(hs(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))},
-		{"HS256 with its bytes", bearer(hs(public))},
+		{"HS256 with the public key's bytes", bearer(hs(public))},
 		{"another's key under a known id", bearer(signed(identitytest.NewEC(t, signer.KeyID)))},
 		{"revoked", bearer(g.Revoked)},
 		{"an agent token that nobody made", bearer(token.New().Reveal())},

@@ -67,9 +67,8 @@ func TestIdleConnectionsOfStrangers(t *testing.T) {
 	}
 }
 
-// One agent's calls that wait for their server use at most half of the limit. The gateway refuses
-// further calls with 503. It still answers health checks and /admin, which show why it refuses
-// calls.
+// The waiting calls of one agent use at most half of the limit. The gateway refuses further calls
+// with 503. It still answers health checks and /admin, which show why it refuses calls.
 func TestTooManyCalls(t *testing.T) {
 	s := startSmall(t)
 	hang := make(chan struct{})
@@ -92,7 +91,7 @@ func TestTooManyCalls(t *testing.T) {
 	if a := s.Send("/healthz", ""); a.Status != http.StatusOK {
 		t.Errorf("/healthz: %d %s", a.Status, a.Body)
 	}
-	local.Until(t, "health says so", func() bool {
+	local.Until(t, "health reports it", func() bool {
 		h := s.health()
 		return len(h.Reasons) == 1 && h.Reasons[0].Code == "overloaded" && h.Capacity.Refused == calls-allowed && h.Capacity.Requests >= allowed
 	})

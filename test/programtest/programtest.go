@@ -89,8 +89,8 @@ func Start(t testing.TB, dir string, args ...string) *Program {
 	return StartWith(t, Access{}, dir, args...)
 }
 
-// An Access says who may do what at a program. The zero Access is the access of a laptop: every
-// agent may connect, and /admin needs the key in the program's folder.
+// An Access contains the settings for agents and for /admin. The zero Access is the access of a
+// laptop: every agent may connect, and /admin needs the key in the program's folder.
 type Access struct {
 	Env         map[string]string // added to the environment of this process
 	Admin       string            // credentials for /admin; "": the key in the folder
@@ -99,7 +99,7 @@ type Access struct {
 }
 
 // Tokens returns an access that accepts only tokens. Admin is the bootstrap token, which can create
-// others.
+// agent tokens.
 func Tokens() Access {
 	first := token.New()
 	return Access{
@@ -183,8 +183,8 @@ func (p *Program) Stop() {
 // Kill ends the program with SIGKILL.
 func (p *Program) Kill() { p.T.Helper(); p.Quit(syscall.SIGKILL) }
 
-// Quit ends the program by a signal that does not let it shut down. After SIGQUIT, Log contains the
-// stacks of its goroutines.
+// Quit ends the program with a signal that does not allow an orderly shutdown. After SIGQUIT, Log
+// contains the stacks of its goroutines.
 func (p *Program) Quit(s syscall.Signal) {
 	p.T.Helper()
 	require.OK(p.T, p.cmd.Process.Signal(s))

@@ -39,7 +39,7 @@ func TestProgram(t *testing.T) {
 	}
 	p.Start()
 	if p.URL != url {
-		t.Errorf("the gateway is at %s now, and was at %s", p.URL, url)
+		t.Errorf("after the restart the gateway is at %s, want %s as before", p.URL, url)
 	}
 	answers("disabled_by_config")
 	p.Stop()

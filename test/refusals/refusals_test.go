@@ -124,7 +124,7 @@ func (w *world) named(id, action, hash string, rev int64, note string) attempt {
 	}
 }
 
-// many returns the attempt to approve several items together that nobody has seen.
+// many returns the attempt to approve several unseen items together.
 func (w *world) many(ids ...string) attempt {
 	w.T.Helper()
 	form, items := url.Values{"action": {"approve"}, "note": {"all"}}, []map[string]any{}
@@ -164,7 +164,8 @@ func TestRefusals(t *testing.T) {
 			said := w.askAPI(a)
 			nothing, sentence, _ := strings.Cut(said.text, ": ")
 			switch s.name {
-			case "many: named twice", "store down": // something was decided, or may have been
+			// in these situations a decision was made, or may have been made
+			case "many: named twice", "store down":
 				nothing, sentence = "nothing was", said.text
 			}
 			if said.code == "" || sentence == "" || !strings.HasPrefix(nothing, "nothing was") {

@@ -132,7 +132,7 @@ var situations = []struct {
 		}
 		return a.only("page")
 	}},
-	{"somebody else at the same moment", func(w *world) attempt {
+	{"somebody else at the same time", func(w *world) attempt {
 		w.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) { return false, approval.ErrConflict }
 		return w.about("mail:send", "approve", "")
 	}},

@@ -8,5 +8,5 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/operator"
 )
 
-// All commands of an operator work with the program from the archive.
+// All commands of an operator work with the program in the archive of the release.
 func TestOperatorWithTheRelease(t *testing.T) { operator.Walk(t, unpacked(t)) }

@@ -45,10 +45,10 @@ func TestActionsArePinned(t *testing.T) {
 			}
 		}
 		if !strings.Contains(text, "\npermissions:\n  contents: read\n") {
-			t.Errorf("%s does not start with only the right to read", path)
+			t.Errorf("%s does not limit its permissions to reading", path)
 		}
 		if strings.Count(text, "actions/checkout@") != strings.Count(text, "persist-credentials: false") {
-			t.Errorf("%s leaves its token in the clone", path)
+			t.Errorf("%s keeps its token in the clone: set persist-credentials: false", path)
 		}
 	}
 	if seen < 10 {

@@ -34,7 +34,7 @@ func direct(t *testing.T) map[string]bool {
 }
 
 // Each SBOM names the modules that are linked into the program of its archive, with their versions.
-// It also names the licenses of the direct requirements.
+// It also has the licenses of the direct requirements.
 func TestBills(t *testing.T) {
 	linked := map[string]*buildinfo.BuildInfo{}
 	for _, a := range artifacts(t, "Binary") {

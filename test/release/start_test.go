@@ -63,7 +63,7 @@ func serveUntil(t *testing.T, cmd *exec.Cmd, text string) time.Duration {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), text) {
-			go func() { // read further output, or it would fill the pipe
+			go func() { // keep reading, so that further output does not fill the pipe
 				for lines.Scan() {
 				}
 			}()

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
 // TestReplay fails for each answer that differs. The older build prepares a folder. Then each build
 // runs on its own copy of the folder, so this build also reads data of the older build. Without
-// PORTCULLIS_REPLAY_BEFORE both builds are this one, and a difference shows a missing mask.
+// PORTCULLIS_REPLAY_BEFORE both builds are this commit's build, so a difference shows a missing
+// mask.
 func TestReplay(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("PORTCULLIS_REPLAY"))
 	if err != nil {
@@ -96,7 +97,7 @@ func (s *setup) compare(t *testing.T, sides [2]*side, r request) (before, now st
 // readersKeep is longer than a gateway caches lists after a decision.
 const readersKeep = 2100 * time.Millisecond
 
-// searches matches the gateway's tools that only read.
+// searches matches the names of the gateway's tools that only read.
 var searches = compile(`"(retrieve_tools|describe_tools|upstream_servers)"`)
 
 // reads reports whether the request changes nothing. If the answers to such a request differ, the

@@ -10,8 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// costTolerance is how far a counted number may be from the number in the page. The page rounds its
-// numbers, and log lines contain times and ids of different lengths.
+// costTolerance is how much a counted number may differ from the number in the page, as a share. A
+// difference is possible because the page rounds, and because times and ids in log lines have
+// different lengths.
 const costTolerance = .15
 
 // WantCost compares a counted number with the number in the row of docs/cost.md that has the label.

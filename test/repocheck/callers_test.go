@@ -33,7 +33,7 @@ var agentIDs = map[string]string{
 	"pkg/agent/state/grants.go NowAt":                "grant: compared with its agent, whose document is found by agent and user",
 }
 
-// No package finds the data of a caller by only the id of its agent.
+// No package looks up a caller's data by the id of the agent alone.
 func TestCallersAreNotFoundByAgentID(t *testing.T) {
 	found := map[string]bool{}
 	for _, f := range files(t) {

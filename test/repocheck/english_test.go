@@ -27,7 +27,7 @@ var (
 // fall.
 const englishCounts = "testdata/english.txt"
 
-// A phrase is a pattern of text that readers have to read twice, and a better form.
+// A phrase is a pattern of text that readers must read twice, and advice for a better form.
 type phrase struct {
 	is     *regexp.Regexp
 	better string

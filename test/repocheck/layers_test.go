@@ -14,7 +14,7 @@ var layers = []string{
 	"pkg/aws", "pkg/people", "pkg/agent", "pkg/catalog", "pkg/upstream", "pkg/store", "pkg/rules", "pkg/base",
 }
 
-// maxArrows is the limit of the pairs of groups in which one group imports the other.
+// maxArrows is the maximum number of pairs of groups in which one group imports the other.
 const maxArrows = 40
 
 // layerOf returns the number of a folder's layer, from the top, or -1 if it has no layer.

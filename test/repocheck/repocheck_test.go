@@ -160,7 +160,7 @@ func TestNoNakedTodo(t *testing.T) {
 		}
 		for _, group := range f.ast.Comments {
 			if naked.MatchString(group.Text()) {
-				t.Errorf("%s: %s: say what is missing and why in docs/, not in a note to self", f.path, f.fset.Position(group.Pos()))
+				t.Errorf("%s: %s: describe what is missing, and why, in docs/ instead of a note in the code", f.path, f.fset.Position(group.Pos()))
 			}
 		}
 	}
@@ -170,7 +170,8 @@ func TestNoGlobalsByInit(t *testing.T) {
 	for _, f := range files(t) {
 		for _, d := range f.ast.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
-				t.Errorf("%s has an init function: build dependencies in plain sight", f.path)
+				t.Errorf("%s has an init function: build dependencies explicitly in main or run",
+					f.path)
 			}
 		}
 	}

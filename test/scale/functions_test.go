@@ -28,9 +28,9 @@ import (
 // starts is the number of cold starts in a round.
 const starts = 4
 
-// tableMost is the largest number of tools whose records are written to the emulator's table,
-// because a write takes 6 ms. With more tools, the table contains only the record by which a reader
-// sees that no record was lost.
+// tableMost is the largest number of tools whose records the test writes to the emulator's table,
+// because a write takes 6 ms. With more tools, the table contains only one record, which shows a
+// reader that no record was lost.
 const tableMost = 10_000
 
 // coldQuery is the first search after a cold start.
@@ -75,7 +75,7 @@ func (c *contender) upload(t *testing.T, endpoint string) {
 	client := emulator.S3(endpoint)
 	objects := s3store.New(client, bucket)
 	if c.name == "now" {
-		was := snap.Current() // without what says that the objects are there
+		was := snap.Current() // copied without its list of objects
 		_, err = catalog.Save(t.Context(), objects, snap, catalog.Current{
 			Config: was.Config, StartedAt: was.StartedAt, SyncedAt: was.SyncedAt,
 			Outcomes: was.Outcomes, Servers: was.Servers, Baselines: was.Baselines,
@@ -96,7 +96,7 @@ func (c *contender) upload(t *testing.T, endpoint string) {
 	c.putWitness(t, endpoint, snap)
 }
 
-// putWitness copies the record by which a reader sees that the table was not lost.
+// putWitness copies the one record that shows a reader that the table was not lost.
 func (c *contender) putWitness(t *testing.T, endpoint string, snap *catalog.Snapshot) {
 	t.Helper()
 	i, ok := snap.Witness()
@@ -170,8 +170,8 @@ func (c *contender) coldStart(t *testing.T, n int) {
 	f.Stop()
 }
 
-// idleSearch counts the reads of decisions by a search if nobody decided anything since the last
-// one.
+// idleSearch counts how many decisions a search reads if nobody has decided anything since the last
+// search.
 func (c *contender) idleSearch(t *testing.T, n int) {
 	t.Helper()
 	f := c.stack.Start(t, "mcp", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024")

@@ -57,8 +57,8 @@ func percentile(took []time.Duration, share float64) float64 {
 	return milliseconds(took[min(len(took)-1, int(share*float64(len(took))))])
 }
 
-// timed calls ask up to times times, for at most most, and returns how long each answer took. The
-// time to check an answer does not count.
+// timed calls ask repeatedly, until times calls or the duration most is reached. It returns how
+// long each answer took, without the time to check the answer.
 func timed(t testing.TB, times int, most time.Duration, ask func(i int) ([]byte, error), right func([]byte) error) (took []time.Duration) {
 	t.Helper()
 	for i, began := 0, time.Now(); i < times && time.Since(began) < most; i++ {
@@ -121,7 +121,7 @@ func (c *contender) round(t testing.TB, n int) {
 	g.stop()
 }
 
-// between calls do until exactly own syncs end during a call. It calls do at most tries times.
+// between calls do until exactly own syncs end during one call of do, but at most tries times.
 func between(t testing.TB, g *gateway, own int, do func()) {
 	t.Helper()
 	for range tries {

@@ -213,7 +213,7 @@ func (s *server) call(m message) {
 		}
 		s.text(m.ID, "flooded")
 	case "fork": // starts a program that keeps all three streams open
-		c := exec.Command("sleep", "1000") // it outlives the call
+		c := exec.Command("sleep", "1000") // the program continues after the call
 		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 		if err := c.Start(); err != nil {
 			s.text(m.ID, err.Error())

@@ -65,8 +65,8 @@ func TestAgentsKeepApart(t *testing.T) {
 	}
 }
 
-// Each instance of the gateway accepts the session of a client, and uses the session at the server
-// that belongs to this client's session.
+// Each instance of the gateway accepts a client's session, and uses the server session that belongs
+// to it.
 func TestSessionFollowed(t *testing.T) {
 	server := Lanes(t)
 	stack := lambdatest.NewStack(t, emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync"), map[string]string{

@@ -43,8 +43,8 @@ func installUV(t *testing.T) string {
 }
 
 // Servers of npm and PyPI start behind a proxy with a login and its own CA, with empty caches and
-// without settings for the proxy. A server with a slow start also starts. In the small lane it is
-// slower than a sync waits, and in the full lane it takes 90 s.
+// without settings for the proxy. A server with a slow start also starts. In the small lane its
+// start takes longer than a sync waits, and in the full lane it takes 90 s.
 func TestBehindProxy(t *testing.T) {
 	if lanes == "" {
 		t.Skip("fetches 8 servers: make lanes")
@@ -71,11 +71,11 @@ func TestBehindProxy(t *testing.T) {
 	programtest.WriteConfig(t, folder, string(config))
 	t.Chdir(folder) // npx prefers packages in the folder of this test
 
-	trusts := []string{"NODE_EXTRA_CA_CERTS", "npm_config_cafile", "SSL_CERT_FILE"} // an npmrc may name another cafile
+	trusts := []string{"NODE_EXTRA_CA_CERTS", "npm_config_cafile", "SSL_CERT_FILE"} // remove all: an npmrc may name another cafile
 	for _, name := range trusts {
 		t.Setenv(name, "")
 	}
-	for _, name := range passed { // without it npm waits for over a minute
+	for _, name := range passed { // without this setting npm waits for over a minute
 		t.Setenv(name, "0")
 	}
 	doctor, isNamed := "", false
@@ -86,7 +86,7 @@ func TestBehindProxy(t *testing.T) {
 		}
 	}
 	if t.Logf("without the CA:\n%s", doctor); !isNamed {
-		t.Error("doctor does not name the cause")
+		t.Error("doctor does not report that the program does not trust a certificate")
 	}
 
 	for _, name := range trusts {

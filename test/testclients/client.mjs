@@ -1,13 +1,14 @@
-// Runs one of the official TypeScript clients against a gateway and prints what it
-// was told, as one JSON object.
+// Runs one of the official TypeScript clients against a gateway and prints the gateway's
+// answers as one JSON object.
 //
 //   node client.mjs '{"url": …, "mode": "sdk"|"legacy"|"auto", "headers": {…}, "steps": [{"method": …, "params": {…}}]}'
 //
-// "sdk" is @modelcontextprotocol/sdk, the client of the handshake protocols; "ai-sdk" is Vercel's AI
-// SDK, whose results are what its model reads; the others are @modelcontextprotocol/client. With "command" instead of "url" the server is a child. A step
-// with "progress" is told how far its call is; with "reply" questions are accepted, with that. With
-// "opens" the client can open pages for its user, who then says accept, decline or cancel: one after
-// another, the last one ever after.
+// Mode "sdk" is @modelcontextprotocol/sdk, the client of the handshake protocols. Mode "ai-sdk" is
+// Vercel's AI SDK; its results are the texts that its model reads. The other modes are
+// @modelcontextprotocol/client. With "command" instead of "url", the server is a child process. A
+// step with "progress" records the progress of its call. With "reply", the client accepts each
+// question and answers it with that content. With "opens", the client can open pages for its user:
+// "opens" lists the user's answers (accept, decline or cancel), and the last one repeats.
 import process from "node:process";
 
 const { url, command, mode, headers = {}, reply, opens, steps = [] } = JSON.parse(process.argv[2]);

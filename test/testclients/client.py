@@ -1,7 +1,7 @@
-"""Runs one of the Python clients against a gateway and prints what it was told, as one JSON object:
-the contract of client.mjs. The modes are "mcp", the official client, and
-"fastmcp"; "handshake" has either speak the older protocols alone. "pydantic-ai" is an agent of
-Pydantic AI that calls tools, and prints what its model reads.
+"""Runs one of the Python clients against a gateway and prints the gateway's answers as one JSON
+object, as client.mjs does. The modes are "mcp" (the official client) and "fastmcp". With "handshake",
+the client speaks only the older protocols. The mode "pydantic-ai" is an agent of Pydantic AI that
+calls tools, and prints the texts that its model reads.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ opens: list[str] = job.get("opens") or []
 
 
 def visit(params):
-    """What the user does with a page that the client opens."""
+    """Return the user's answer to a page that the client opens."""
     action = opens.pop(0) if len(opens) > 1 else opens[0]
     opened.append({"action": action, "message": params.message, "url": params.url})
     return action
@@ -62,7 +62,7 @@ def connect():
 
 
 def raw(client, name):
-    """The method that returns the result as it came."""
+    """Return the method that returns results unchanged."""
     return getattr(client, name + "_mcp", None) or getattr(client, name)
 
 
@@ -100,7 +100,7 @@ async def take(client, step):
 
 
 async def run_agent():
-    """Run an agent whose model asks for one call after another, as the steps say."""
+    """Run an agent whose model asks for the calls of the steps, one after another."""
     from pydantic_ai import Agent
     from pydantic_ai.mcp import MCPToolset
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart

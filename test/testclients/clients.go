@@ -236,7 +236,7 @@ func asAnswer(t testing.TB, result any, failed error) (a Answer) {
 	if failed != nil {
 		a.Error = &Failure{Code: 0, Message: failed.Error(), Name: fmt.Sprintf("%T", failed)}
 		if e, ok := errors.AsType[*jsonrpc.Error](failed); ok {
-			a.Error.Code, a.Error.Name = e.Code, "*jsonrpc.Error" // an alias, whose own name is internal
+			a.Error.Code, a.Error.Name = e.Code, "*jsonrpc.Error" // the name of the alias, because the type's own name is internal
 			a.Error.URL = firstURL(e.Data)
 		}
 		return a

@@ -57,8 +57,8 @@ func ClientConformance(t testing.TB, requirements string) {
 	t.Logf("client conformance, %s: %s", requirements, score(t, "client", requirements, out))
 }
 
-// SignInFallback runs the client scenarios of servers of 2025-03-26, which no set of requirements
-// has: their issuers have no metadata of the resource, or no metadata at all.
+// SignInFallback runs the client scenarios for servers of 2025-03-26, which are in no requirement
+// set. In these scenarios there is no metadata of the resource, or no metadata at all.
 func SignInFallback(t testing.TB) {
 	t.Helper()
 	client := build(t, "github.com/portcullis-mcp/portcullis/test/conformanceclient")
@@ -66,7 +66,7 @@ func SignInFallback(t testing.TB) {
 		scenario = "auth/2025-03-26-" + scenario
 		out, err := run(t, suite, "client", "--command", client, "--scenario", scenario,
 			"--spec-version", "2025-03-26")
-		if err != nil { // the suite says so if a check failed, or if the client did
+		if err != nil { // the suite exits with an error if a check or the client failed
 			t.Errorf("client scenario %s: %v\n%s", scenario, err, plain(out))
 		}
 	}

@@ -73,7 +73,7 @@ func TestClientConformance(t *testing.T) {
 	}
 }
 
-// It signs in to servers of 2025-03-26.
+// The gateway's client signs in to servers of 2025-03-26.
 func TestSignInFallback(t *testing.T) {
 	findNode(t)
 	SignInFallback(t)

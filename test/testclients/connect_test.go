@@ -45,7 +45,8 @@ var looks = map[string]look{
 			a.t.Errorf("claude mcp list: %s", out)
 		}
 	},
-	"codex": func(a *agent) { // its list does not connect, but its server for editors does
+	// the command list does not connect, but app-server, for editors, does
+	"codex": func(a *agent) {
 		if out := a.run(nil, "codex", "mcp", "list"); !strings.Contains(out, connect.DefaultName) || !strings.Contains(out, "enabled") {
 			a.t.Errorf("codex mcp list: %s", out)
 		}

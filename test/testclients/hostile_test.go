@@ -45,7 +45,8 @@ func TestTooMuch(t *testing.T) {
 	before := local.UsageOf(t, gate.PID())
 	tryAll(t, 100)
 	var after local.Usage
-	local.Until(t, fmt.Sprintf("nothing more is held than before: %+v", before), func() bool {
+	local.Until(t, fmt.Sprintf("the gateway uses no more resources than before: %+v",
+		before), func() bool {
 		after = local.UsageOf(t, gate.PID())
 		return after.Descriptors <= before.Descriptors && after.Children <= before.Children
 	})

@@ -57,7 +57,7 @@ func newInterceptor(t *testing.T) *interceptor {
 	der, err := x509.CreateCertificate(rand.Reader, p.ca, p.ca, key.Public(), key)
 	require.OK(t, err)
 	require.OK(t, os.WriteFile(p.CA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	roots, err := x509.SystemCertPool() // before the environment sets another file
+	roots, err := x509.SystemCertPool() // read the pool before the environment names another file
 	require.OK(t, err)
 	onward := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	if up, err := url.Parse(os.Getenv("HTTPS_PROXY")); err == nil && up.Host != "" {

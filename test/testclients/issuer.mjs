@@ -1,11 +1,11 @@
 // Runs oidc-provider on a loopback port until it is killed. Its clients register themselves, and get
-// only scopes that they registered. Whoever signs in is kim, or the person that the header X-Person
-// names, and agrees to everything.
+// only scopes that they registered. The person who signs in is kim, or the person in the header
+// X-Person, and agrees to everything.
 //
 //   node issuer.mjs PORT SCOPE…
 //
-// With the seconds of a token's life in LIFE, tokens are opaque: servers look them up as the client
-// "servers", and a token that is revoked is invalid immediately. Refresh tokens work only once. A
+// LIFE is the number of seconds for which a token is valid. If LIFE is set, tokens are opaque: servers
+// look them up as the client "servers", and a revoked token is invalid immediately. Refresh tokens work only once. A
 // client that registers no scopes gets only openid.
 import process from "node:process";
 import { Provider } from "oidc-provider";

@@ -117,7 +117,8 @@ var actions = []action{
 func TestClients(t *testing.T) {
 	findNode(t)
 	server := HTTP(t)["lanes"]
-	server.Entry["protocol"] = "2025-11-25" // in the stateless protocol it sends no questions
+	// in the stateless protocol this server sends no questions
+	server.Entry["protocol"] = "2025-11-25"
 	folder := t.TempDir()
 	programtest.WriteConfig(
 		t,
@@ -215,7 +216,7 @@ func (c Client) does(t *testing.T, at Endpoint, actions []action) {
 	}
 }
 
-// isProgress reports whether a client got progress for the given number of steps. If steps are
+// isProgress reports whether a client got progress for the given number of steps. If the steps come
 // faster than the client reads, the gateway sends only the newest.
 func isProgress(a Answer, steps int) bool {
 	if steps == 0 || len(a.Progress) == 0 {

@@ -21,9 +21,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// laptop returns a config file as on a laptop, and the servers by their names in it.
-// Six servers are programs and three have a URL. The entries have the forms that different clients
-// write.
+// laptop returns the path of a config file as on a laptop, and its servers by name. Six servers are
+// programs and three have a URL. The entries have the forms that different clients write.
 func laptop(t *testing.T) (string, map[string]Server) {
 	t.Helper()
 	stdio, remote := Stdio(t), HTTP(t)
@@ -154,7 +153,7 @@ func TestLaptop(t *testing.T) {
 }
 
 // shownWithout starts the gateway without --allow-commands. It checks that servers that are
-// programs have the reason.
+// programs show the reason why they are not started.
 func shownWithout(t *testing.T, folder string, want map[string]Server) {
 	t.Helper()
 	p := programtest.Start(t, folder)
@@ -211,13 +210,13 @@ func descendants(t *testing.T, pid int) (all []int) {
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; {
-		out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=,args=", "-p", strconv.Itoa(pid)).Output() // it fails if there is none
+		out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=,args=", "-p", strconv.Itoa(pid)).Output() // ps fails if there is no such process
 		state := strings.TrimSpace(string(out))
 		if state == "" || state[0] == 'Z' {
 			return
 		}
 		if time.Now().After(end) {
-			t.Errorf("process %d is left: %s", pid, state)
+			t.Errorf("process %d is still running: %s", pid, state)
 			return
 		}
 		<-time.After(20 * time.Millisecond)

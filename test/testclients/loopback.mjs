@@ -1,6 +1,6 @@
-// Preloaded into servers of others that would listen on every interface: a test's
-// server is reached from this machine alone. Node looks even an address up before it listens at it;
-// programs that ask at once which port they got need that answered at once.
+// Node loads this file first in third-party servers that would listen on every interface, so that
+// only this machine reaches a test's server. Before Node listens at an address, it looks the address
+// up. Some programs ask for their port immediately, so the lookup must answer immediately.
 import dns from 'node:dns';
 import net from 'node:net';
 

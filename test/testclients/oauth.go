@@ -27,8 +27,8 @@ func Issuer(t testing.TB, scopes ...string) string {
 	return IssuerOf(t, 0, scopes...)
 }
 
-// IssuerOf is [Issuer] with opaque tokens of a life in seconds, which servers look up. Each refresh
-// token works once.
+// IssuerOf does the same as [Issuer], but the tokens are opaque, so servers look them up. A token
+// is valid for life seconds, and each refresh token works once.
 func IssuerOf(t testing.TB, life int, scopes ...string) string {
 	t.Helper()
 	node, addr := findNode(t), local.Addr(t)

@@ -1,15 +1,15 @@
-// Runs one of the official TypeScript clients against a gateway that it must find its own
-// way into, and prints what it was told, as one JSON object.
+// Runs one of the official TypeScript clients against a gateway that requires a sign-in, and
+// prints the gateway's answers as one JSON object.
 //
 //   node oauth.mjs '{"url": …, "mode": "sdk"|"legacy"|"auto", "steps": [{"method": …, "params": {…}}]}'
 //
-// It knows the address alone. Its person agrees to everything.
+// The client gets only the gateway's address. Its person agrees to everything.
 import process from "node:process";
 
 const { url, mode, steps = [] } = JSON.parse(process.argv[2]);
 const info = { name: "portcullis-oauth", version: "1.0.0" };
 
-// A Visitor is a client's memory, and the browser of its person.
+// A Visitor keeps a client's tokens, and acts as the browser of the client's person.
 class Visitor {
   redirectUrl = "http://127.0.0.1:1/callback";
   clientMetadata = { client_name: "test", redirect_uris: [this.redirectUrl], grant_types: ["authorization_code", "refresh_token"], token_endpoint_auth_method: "none" };
@@ -49,7 +49,7 @@ async function open() {
   };
 }
 
-// finish trades the code that the person brought back for a token; false: there is none.
+// finish trades the code that the person brought back for a token. It returns false if there is no code.
 async function finish(transport) {
   const back = visitor.back;
   visitor.back = undefined;

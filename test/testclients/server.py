@@ -1,5 +1,5 @@
-"""A server by FastMCP, with what tools alone do not have: progress, questions, logs, resources,
-prompts, a value for each session; and with what hurts: much progress, long results.
+"""A server made with FastMCP that has more than plain tools: progress, questions, logs, resources,
+prompts and a value for each session. It can also send much progress and long results.
 
     python server.py            on stdin and stdout
     python server.py PORT       at http://127.0.0.1:PORT/mcp
@@ -16,8 +16,8 @@ from mcp.types import ToolAnnotations
 
 mcp = FastMCP("lanes")
 READ = ToolAnnotations(readOnlyHint=True)
-calls: dict[str, str] = {}  # how each call of count ended, by its label
-values: dict[str, str] = {}  # what remember was given, by session
+calls: dict[str, str] = {}  # the end of each call of count, by the call's label
+values: dict[str, str] = {}  # the values that remember got, by session
 
 
 @mcp.tool(annotations=READ)

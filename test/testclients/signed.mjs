@@ -1,4 +1,4 @@
-// A server by the TypeScript SDK that requires a token of an issuer. Its tool says whose token it is.
+// A server made with the TypeScript SDK that requires an issuer's token. Its tool says whose token it is.
 //
 //   node signed.mjs PORT ISSUER
 import process from "node:process";

@@ -1,4 +1,4 @@
-"""A server that requires a token of an issuer, by the Python SDK or by FastMCP. Its tool says whose
+"""A server that requires an issuer's token, made with the Python SDK or FastMCP. Its tool says whose
 token it is.
 
     python signed.py mcp|fastmcp PORT ISSUER
@@ -15,7 +15,7 @@ introspection = httpx.get(f"{issuer}/.well-known/openid-configuration").json()["
 
 
 async def look_up(token: str) -> dict:
-    """Return what the issuer knows of a token."""
+    """Return the issuer's data about a token."""
     async with httpx.AsyncClient() as client:
         return (await client.post(introspection, data={"token": token, "client_id": "servers"})).json()
 

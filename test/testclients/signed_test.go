@@ -17,13 +17,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// tokenLife is how many seconds a token of [TestSignIn] lives. A slow machine only refreshes more
-// often.
+// tokenLife is how many seconds a token of [TestSignIn] lives. On a slow machine the gateway only
+// refreshes more often.
 const tokenLife = 4
 
 // An operator signs the gateway in to servers of five kits, at an issuer of another project that
-// rotates refresh tokens. Calls go on after a token has expired, and end with the sign-out. Two names
-// of one URL are two accounts.
+// rotates refresh tokens. Calls still succeed after a token has expired, and fail after the
+// sign-out. Two servers with the same URL have separate accounts.
 func TestSignIn(t *testing.T) {
 	issuer := IssuerOf(t, tokenLife, "read", "write", "offline_access")
 	servers := map[string]any{}

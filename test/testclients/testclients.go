@@ -1,6 +1,6 @@
 // Package testclients runs programs of other projects with a gateway: clients in three languages,
-// servers in two, the Inspector, and the conformance suite. Programs of the same authors could
-// share a mistake, which a test with only these programs would not find.
+// servers in two, the Inspector, and the conformance suite. Programs of the same authors could have
+// the same mistake, and a test with only these programs would not find it.
 //
 // The programs come from npm, PyPI and the Go module proxy, pinned in package-lock.json,
 // requirements.txt and mcpgo/go.mod. `make clients python` installs them. If they are missing, a
@@ -86,7 +86,7 @@ type job struct {
 	Mode    string            `json:"mode,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Reply   json.RawMessage   `json:"reply,omitempty"` // to questions; nil: it declares no elicitation
-	Opens   []string          `json:"opens,omitempty"` // what its user says to pages; nil: it declares that it cannot open any
+	Opens   []string          `json:"opens,omitempty"` // the user's answers to pages; nil: the client declares that it cannot open pages
 	Legacy  bool              `json:"handshake,omitempty"`
 	Steps   []Step            `json:"steps"`
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A user is a client in one of its protocols, and its reaction if its user should open a page.
+// A user is a client in one of its protocols, and its reaction if the gateway requests it to open a
+// page.
 type user struct {
 	client    string
 	handshake bool
@@ -30,7 +31,7 @@ type user struct {
 	note      string // for docs/unlock.md
 }
 
-// A way is a client's reaction if its user should open a page.
+// A way is a client's reaction if the gateway requests it to open a page.
 type way int
 
 const (

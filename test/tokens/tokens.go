@@ -1,8 +1,8 @@
 // Package tokens counts the tokens of a text that a model reads.
 //
-// The cost of a text depends on its tokens, and bytes are a poor estimate: a name of one word is
-// one token, and a name in camel case is three. The counts use the public vocabulary cl100k. The
-// counts of current models differ by a few percent.
+// The cost of a text depends on its tokens. Bytes are a poor estimate: a name of one word can be
+// one token, and a name in camel case can be three. The counts use the public vocabulary cl100k.
+// The counts of current models differ by a few percent.
 package tokens
 
 import (

@@ -198,8 +198,8 @@ func TestHostileNotes(t *testing.T) {
 	}
 }
 
-// The arguments of a call that a person confirms are shown as text, all of them. If they are too
-// long, the gateway does not ask the person.
+// The page shows all arguments of a call that a person confirms, as text. If the arguments are too
+// long, the gateway does not request a confirmation.
 func TestHostileArguments(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -266,7 +266,7 @@ func (w *world) sealed(c request.Code, at time.Time) string {
 	return code
 }
 
-// A link is valid only for the user of its agent, without changes, and for a day.
+// A link works only for the user of its agent, only unchanged, and only for a day.
 func TestLinksOfOthers(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -287,7 +287,7 @@ func TestLinksOfOthers(t *testing.T) {
 	owner.See("button[name=ask]")
 	for _, tab := range []*browsertest.Tab{other, stranger} {
 		if tab.Has("button[name=ask]") || tab.Has("form[action$=withdraw]") {
-			t.Errorf("%s has a button for somebody else", tab.Path())
+			t.Errorf("%s has a button for another person", tab.Path())
 		}
 		jar := "portcullis=" + tab.Cookie("portcullis")
 		proof := w.proof(jar)
@@ -296,7 +296,7 @@ func TestLinksOfOthers(t *testing.T) {
 		} {
 			form.Set("csrf", proof)
 			if got := w.posts(path, form, jar); got.Status != http.StatusForbidden {
-				t.Errorf("somebody else sends the form of %.40s: %d", path, got.Status)
+				t.Errorf("another person sends the form of %.40s: %d", path, got.Status)
 			}
 		}
 	}

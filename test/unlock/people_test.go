@@ -36,7 +36,7 @@ func (w *world) asks(p person, link, why string) (id string) {
 	tab.SeeText(".message", "You asked")
 	id, _, _ = strings.Cut(strings.TrimPrefix(tab.Path(), "/admin/ask/"), "?")
 	if !strings.HasPrefix(id, "R-") {
-		w.T.Fatalf("the page leads to %s", tab.Location())
+		w.T.Fatalf("the form of the page leads to %s", tab.Location())
 	}
 	return id
 }

@@ -19,21 +19,21 @@ import (
 
 const note = "to do my work"
 
-// A seen is the API's view of a request.
+// A seen is a request as the API shows it.
 type seen struct {
 	ID, State, Hash, Args, Tool string
 	Alike                       []string
 	Agent                       struct{ ID string }
 }
 
-// see returns the API's view of a request.
+// see returns a request as the API shows it.
 func (w *world) see(id string) (s seen) {
 	w.T.Helper()
 	w.Ask(http.StatusOK, "/admin/requests/"+id, nil, &s)
 	return s
 }
 
-// listed returns the requests in a state, or all.
+// listed returns the requests in a state, or all requests.
 func (w *world) listed(state string) (list []seen) {
 	w.T.Helper()
 	var page struct{ Requests []seen }
@@ -108,12 +108,12 @@ func twoApprovers(t *testing.T, w *world) {
 		if winner := w.see(id).State; one.Status == http.StatusOK {
 			won[open.value]++
 			if a.wantRan(got); winner != open.value {
-				t.Errorf("the agent has the decision %s, but the request is %s", open.value, winner)
+				t.Errorf("the agent got the decision %s, but the request is %s", open.value, winner)
 			}
 		} else {
 			won["declined"]++
 			if a.wantSaid(got, " declined access request "+id+`. Reason: "use staging".`); winner != "declined" {
-				t.Errorf("the agent has the decision declined, but the request is %s", winner)
+				t.Errorf("the agent got the decision declined, but the request is %s", winner)
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func manyJoin(t *testing.T, w *world) {
 		a.wantSaid(a.call("shop:drop", `{}`), " declined access request "+ids[i]+".")
 	}
 
-	// Now the decision comes during the requests.
+	// Now the person decides while the agents request access.
 	clear(ids)
 	first := w.agent(eras[0], w.token("joins-first"))
 	_, id := first.wants("shop:ship", note)
@@ -245,7 +245,7 @@ func decisionsAgainstAChange(t *testing.T, w *world) {
 		turn.Unlock()
 		before := refused.Load() + ran.Load()
 		local.Until(t, "the agents call", func() bool { return refused.Load()+ran.Load() > before+4 })
-		turn.Lock() // all checks of this definition end before the next change
+		turn.Lock() // wait until all checks of this definition have ended before the next change
 		other = false
 		turn.Unlock()
 	}

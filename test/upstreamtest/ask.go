@@ -11,7 +11,7 @@ import (
 
 // Ask makes a server of the handshake protocol send its client a request on the event stream of a
 // call, and then answer the call with result. %s in result is replaced by the client's answer, as a
-// JSON string. The server waits for this answer until the client closes the call.
+// JSON string. The server waits for the client's answer until the client closes the call.
 func Ask(method, result string) Fault {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		req, ok := r.Context().Value(requestKey{}).(*Request)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Authz is an authorization service. A proxy in front of each server requests a check for each
-// request and fails closed: if the service does not answer in time, the proxy answers 403, as for a
-// denied request. Many servers share one service.
+// Authz is an authorization service. A proxy in front of each server asks the service about each
+// request, and fails closed: if the service does not answer in time, the proxy answers 403, as for
+// a denied request. Many servers share one service.
 type Authz struct {
 	Limit    time.Duration        // for one check; 0: 200 ms
 	Check    func() time.Duration // what one check takes; nil: 75 to 150 ms
@@ -65,8 +65,8 @@ func plain(w http.ResponseWriter, body string) {
 	_, _ = w.Write([]byte(body)) // fails if the client has left
 }
 
-// ask waits for a free slot and then for the check. It returns false if both take longer than the
-// limit.
+// ask waits for a free slot and then for the check. It returns false if the two together take
+// longer than the limit.
 func (a *Authz) ask() bool {
 	limit := a.Limit
 	if limit == 0 {

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// A Network is a network in memory, for tests with a fake clock. Waiting for its connections is
-// durable blocking for synctest, and waiting for real connections is not.
+// A Network is a network in memory, for tests with a fake clock. For synctest, waiting for a
+// connection of a Network is durable blocking; waiting for a real connection is not.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*memListener

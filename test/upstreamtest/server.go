@@ -1,8 +1,8 @@
-// Package upstreamtest is an MCP server for tests, benchmarks and the demo. It serves any tools
+// Package upstreamtest runs an MCP server for tests, benchmarks and the demo. It serves any tools
 // over real HTTP in both protocols, records the requests, and fails on demand.
 //
-// It makes the checks of a strict server (headers against body, session ids, metadata). A client
-// that gets an answer has therefore followed the specification.
+// It makes the checks of a strict server: headers against body, session ids, metadata. So if a
+// client gets an answer, the client has followed the specification.
 package upstreamtest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// Protocols says which generations of MCP a server supports.
+// Protocols are the generations of MCP that a server supports.
 type Protocols int
 
 // The protocols.
@@ -219,7 +219,7 @@ type Items struct {
 }
 
 // SetItems replaces the prompts and resources that the server lists. If the server had no such
-// items when a client met it, that client does not request them.
+// items when a client first connected, that client does not request them.
 func (s *Server) SetItems(items Items) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -339,7 +339,7 @@ func (r *Request) read() {
 	}
 }
 
-// inner returns the members of a nested value that was also split.
+// inner returns the members of a nested value, which was split together with its parent.
 func inner(o rawjson.Object, name string) rawjson.Object {
 	for _, m := range o {
 		if m.Name == name {

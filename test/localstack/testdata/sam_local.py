@@ -1,4 +1,4 @@
-"""Prints what `sam local` makes of a template, by its own code: routes, and what each function is told."""
+"""Prints the routes and the functions' environments that the code of `sam local` finds in a template."""
 
 import json
 import sys

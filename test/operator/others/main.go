@@ -74,7 +74,8 @@ func newServer(file string) *mcp.Server {
 	return s
 }
 
-// ask calls a tool of a gateway and prints the answer. If the answer is an error, ask returns one.
+// ask calls a tool of a gateway and prints the answer. If the answer is an error, ask returns an
+// error.
 func ask(ctx context.Context, url, tool string, args map[string]any) error {
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1.0.0"}, nil).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, nil)
 	if err != nil {

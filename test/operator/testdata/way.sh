@@ -1,8 +1,8 @@
-# The whole way, as typed. GATE and TICKETS are two free addresses; `others` is a server and an agent.
-# KIND says what the server is: one with a url, or a command.
+# All the steps of an operator, as commands. GATE and TICKETS are two free addresses. The program
+# `others` is a server and an agent. KIND is the kind of the server: url or command.
 set -euo pipefail
 step() { printf '\n== %s\n' "$1"; }
-locked() { # what an agent finds, and what it is told that calls
+locked() { # checks the results of an agent that searches for a locked tool and calls it
 	others search "http://$GATE/mcp" "assign a ticket" | tee found
 	grep -q '"name":"tickets:assign_ticket".*"status":"pending_approval"' found
 	if others call "http://$GATE/mcp" tickets:assign_ticket '{"id":1,"assignee":"kim"}' | tee said; then echo "it was called"; exit 1; fi
@@ -12,7 +12,7 @@ open() {
 	others call "http://$GATE/mcp" tickets:assign_ticket '{"id":1,"assignee":"kim"}' | tee said
 	grep -qx 'ticket 1 is with kim' said
 }
-drifts() { # the exit code of a check, and the Markdown that a pull request shows
+drifts() { # checks the exit code of approvals check, and prints its Markdown for a pull request
 	code=0; portcullis approvals check --markdown drift.md || code=$?
 	cat drift.md; test $code = 3
 }

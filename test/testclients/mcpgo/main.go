@@ -1,6 +1,6 @@
 // Mcpgo runs the client of mark3labs/mcp-go against a gateway and prints its answers as one JSON
-// object: the contract of client.mjs. It is a separate module, so that the gateway's module does
-// not require that client.
+// object, as client.mjs does. It is a separate module, so that the gateway's module does not
+// require that client.
 package main
 
 import (

@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// A found token is what the issuer knows of a token.
+// A found is the issuer's data about a token.
 type found struct {
 	Active        bool
 	Sub, Aud, Iss string
