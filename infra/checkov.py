@@ -1,7 +1,7 @@
-"""Holds the templates against checkov: python infra/checkov.py PROGRAM SKIPS TEMPLATE…
+"""Checks the templates with checkov: python infra/checkov.py PROGRAM SKIPS TEMPLATE…
 
-SKIPS has a line for each finding that stays: its id, the resource as FILE:TYPE.NAME (* for any text), and why.
-A finding without a line fails, and a line without a finding too: it would hide the next one.
+SKIPS has a line for each accepted finding: its id, the resource as FILE:TYPE.NAME (* for any text), and the reason.
+A finding without a line is an error. A line without a finding is an error too, because it would hide a later finding.
 """
 
 import fnmatch
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-# checkov leaves out a resource whose condition the defaults of the parameters do not meet: with these none is left out.
+# checkov skips a resource if its condition is false with the parameters' defaults. With these values it skips none.
 DEFAULTS = {"SyncMode": "fanout"}
 
 program, path, *templates = sys.argv[1:]
@@ -49,7 +49,7 @@ except (ValueError, KeyError):
 
 faults = []
 if unread or not passed:
-    faults.append(f"checkov read not everything: {unread} errors, {passed} checks that passed")
+    faults.append(f"checkov could not read everything: {unread} errors, {passed} checks that passed")
 for c in found:
     resource = c["file_path"].lstrip("/") + ":" + c["resource"]
     known = [s for s in skips if s["id"] == c["check_id"] and fnmatch.fnmatchcase(resource, s["resource"])]
@@ -57,7 +57,7 @@ for c in found:
         s["used"] = True
     if not known:
         faults.append(f"{c['check_id']} {resource}: {c['check_name']}")
-faults += [f"{path}:{s['number']}: nothing is found any more: remove {s['id']} {s['resource']}" for s in skips if not s["used"]]
+faults += [f"{path}:{s['number']}: this finding no longer exists: remove {s['id']} {s['resource']}" for s in skips if not s["used"]]
 if faults:
     sys.exit("\n".join(faults))
-print(f"checkov: {passed} checks passed, {len(found)} findings stay, each with a reason in {path}")
+print(f"checkov: {passed} checks passed, {len(found)} accepted findings, each with a reason in {path}")

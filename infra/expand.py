@@ -1,7 +1,7 @@
-"""Prints template.yaml as CloudFormation gets it: expanded by the SAM translator, as JSON.
+"""Prints template.yaml as the SAM translator expands it for CloudFormation, as JSON.
 
-After the path come values of parameters (NAME=VALUE) for what is made of them before there are conditions. With --versions
-it reads such values from standard input instead, a JSON object on a line, and prints for each line the names that SAM gives
+After the path come values of parameters (NAME=VALUE), which SAM uses before it evaluates conditions. With --versions
+the program reads the values from standard input instead, a JSON object on each line, and prints for each line the names that SAM gives
 the versions of the functions.
 """
 
@@ -14,7 +14,7 @@ from samtranslator.translator.transform import transform
 
 
 class NoManagedPolicies:
-    """The template names no managed policy, so that none has to be looked up."""
+    """Returns no managed policies: the template names none, so SAM need not look them up."""
 
     def load(self):
         return {}
