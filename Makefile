@@ -1,14 +1,14 @@
-# Every task of a developer. `make help` lists them.
+# Every task of a developer is a target here. `make help` lists the targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-TOOLS   := .tools# a relative path: the whole path may have a space
+TOOLS   := .tools# a relative path, because the absolute path may contain a space
 BIN     := $(TOOLS)/bin
 CLIENTS := test/testclients
 
-# Checks and benchmarks on real tool catalogs read this folder; without it they are skipped, and the log names them.
+# Checks and benchmarks on real tool catalogs read this folder. Without it they are skipped, and the log names the skipped ones.
 export PORTCULLIS_DATA ?=
 export PORTCULLIS_MINISTACK ?= $(CURDIR)/$(TOOLS)/ministack/bin/ministack
 export PORTCULLIS_SAM       ?= $(CURDIR)/$(TOOLS)/sam/bin/sam
@@ -23,7 +23,7 @@ ACTIONLINT  := v1.7.12
 GORELEASER  := v2.15.4# the newest version that the Go of go.mod can build
 SYFT        := v1.50.0
 
-# Time limit for the tests of one package, for tests that hang. On a slow machine the longest took 15 minutes.
+# Time limit for the tests of one package, which ends tests that hang. On a slow machine the slowest package took 15 minutes.
 TEST_TIMEOUT ?= 90m
 
 DIR  ?= .portcullis/demo
@@ -38,12 +38,12 @@ help: ## list the targets
 .PHONY: run
 run: ## the gateway with embedded stores and a demo config (DIR, ADDR)
 	@echo "compiling the gateway: the first time this fetches 43 MB of modules and takes a minute or two, then a second" >&2
-	@trap 'exit 0' INT; go run ./cmd/portcullis serve --dir '$(DIR)' --addr '$(ADDR)' --demo # Ctrl-C is no error
+	@trap 'exit 0' INT; go run ./cmd/portcullis serve --dir '$(DIR)' --addr '$(ADDR)' --demo # ending with Ctrl-C is not an error
 
 ##@ Check
 
 .PHONY: test
-test: setup $(BIN)/gotestsum ## set up what the tests need, then every test
+test: setup $(BIN)/gotestsum ## set up what the tests need, then run every test
 	mkdir -p $(TOOLS)/report
 	$(BIN)/gotestsum --format pkgname --jsonfile $(TOOLS)/report/tests.json -- -timeout $(TEST_TIMEOUT) ./...
 
@@ -81,12 +81,12 @@ workflow-lint: $(BIN)/actionlint
 	$(BIN)/actionlint
 
 .PHONY: unit
-unit: ## the tests that need nothing but Go
+unit: ## the tests that need only Go
 	go build ./...
 	env -u CI go test -timeout $(TEST_TIMEOUT) ./pkg/... ./internal/... ./functions/... ./cmd/...
 
 .PHONY: cross
-cross: ## build and vet the program for every platform that it is released for
+cross: ## build and vet the program for every platform of a release
 	@for at in linux darwin windows; do for arch in amd64 arm64; do echo "$$at/$$arch"; \
 	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go build -trimpath -o /dev/null ./cmd/portcullis && \
 	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go vet -trimpath ./cmd/portcullis ./internal/cli || exit; done; done
@@ -112,17 +112,17 @@ bench-retrieve: ## times of a search, over HTTP, in the gateway and in the index
 SCALE  ?= 527,10000,100000
 BEFORE ?=
 .PHONY: bench-scale
-bench-scale: ministack ## the gateway with SCALE tools, and an older one (BEFORE=folder), into docs/scale.md; 15 minutes, on an idle machine
+bench-scale: ministack ## measure the gateway with SCALE tools, and an older gateway (BEFORE=folder), into docs/scale.md; 15 minutes, on an idle machine
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
 	PORTCULLIS_SCALE=$(SCALE) PORTCULLIS_SCALE_BEFORE=$(abspath $(BEFORE)) PORTCULLIS_SCALE_PAGE=$(CURDIR)/docs/scale.md go test -v -count=1 -timeout 3h ./test/scale
 
 .PHONY: before
-before: ## the programs of COMMIT into BEFORE=folder, for bench-scale and replay
+before: ## build the programs of COMMIT into BEFORE=folder, for bench-scale and replay
 	.ci/before "$(COMMIT)" "$(abspath $(BEFORE))"
 
 REPLAY ?= 2000
 .PHONY: replay
-replay: ## REPLAY requests to this commit and to an older build (BEFORE=folder): every answer that differs; a minute
+replay: ## send REPLAY requests to this commit and to an older build (BEFORE=folder), list differing answers; a minute
 	PORTCULLIS_REPLAY=$(REPLAY) PORTCULLIS_REPLAY_BEFORE=$(abspath $(BEFORE)) go test -v -count=1 -timeout 1h ./test/replay
 
 .PHONY: bench-search
@@ -158,7 +158,7 @@ snapshot: $(BIN)/goreleaser $(BIN)/syft ## build a release without a tag into di
 	PORTCULLIS_DIST=$(CURDIR)/dist go test -v -count=1 ./test/release
 
 .PHONY: release-check
-release-check: # whether TAG may become a release, and its part of CHANGELOG.md
+release-check: # checks that TAG may become a release, and prints its part of CHANGELOG.md
 	.ci/release-check "$(TAG)"
 
 .PHONY: release
@@ -205,7 +205,7 @@ build-McpFunction build-SyncFunction build-WorkFunction build-AssembleFunction b
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
 	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)" \
 	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
-	@# Each build differs, so a deploy publishes every setting of a function, even one that is not in the
+	@# Each build differs, so a deploy publishes every setting of a function, even a setting that is not in the
 	@# name that SAM gives a version, such as a timeout.
 	date -u +%Y-%m-%dT%H:%M:%SZ > $(ARTIFACTS_DIR)/built
 
@@ -254,7 +254,7 @@ push-config: ## check DIR/config, put it into the stack's bucket, print the vers
 ##@ Local AWS
 
 .PHONY: local-up
-local-up: ## S3 and DynamoDB on this machine: LocalStack where Docker is, else MiniStack
+local-up: ## S3 and DynamoDB on this machine: LocalStack with Docker, else MiniStack
 	@localstack/up
 
 .PHONY: local-down
@@ -273,7 +273,7 @@ local-api: build ## the functions behind `sam local start-api`, on what local-up
 .PHONY: invoke
 invoke: ARCH = $(shell uname -m | sed 's/aarch64/arm64/')
 invoke: BUILD_DIR = .aws-sam/invoke
-invoke: sam ministack ## each function of EVENT="events/… …", built once: `sam local invoke` where Docker is, else MiniStack
+invoke: sam ministack ## run each function of EVENT="events/… …", built once: with Docker `sam local invoke`, else MiniStack
 	@localstack/sam functions $(EVENT) | while read -r function events; do \
 	  $(SAM) build "$$function" --build-in-source --build-dir $(BUILD_DIR) --parameter-overrides $(STACKARCH) </dev/null >&2; \
 	  BUILD_DIR=$(BUILD_DIR) localstack/sam invoke $$events </dev/null; done
@@ -281,7 +281,7 @@ invoke: sam ministack ## each function of EVENT="events/… …", built once: `s
 ##@ Set up
 
 .PHONY: setup
-setup: clients python ministack sam browser ## what the tests need beside Go: clients and servers of others, the emulator, SAM, a browser
+setup: clients python ministack sam browser ## install what the tests need in addition to Go: clients and servers of others, the emulator, SAM, a browser
 
 .PHONY: clients
 clients: $(CLIENTS)/node_modules/.stamp

@@ -1,7 +1,7 @@
-"""Makes RollOut=none and AlarmMath=false the defaults of a built template, and a number of how many workers there are at most.
+"""Makes RollOut=none and AlarmMath=false the defaults of a built template, and writes the maximum number of workers as a number.
 
-MiniStack has no CodeDeploy and no alarms that compute, and expands a template of SAM with the defaults of its parameters, whatever
-values it is given. Of a parameter that is a number it makes text, with which it polls no queue.
+MiniStack has no CodeDeploy and no alarms with metric math. It expands a SAM template with the defaults of its parameters, and ignores the
+given values. It also turns a number in a parameter into text, and then polls no queue.
 """
 
 import pathlib

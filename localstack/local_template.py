@@ -1,9 +1,9 @@
 """Copies a built template for `sam local`.
 
-Each function may be told where the emulator is. What is declared of the API comes before the functions:
-`sam local start-api` takes the first resource that it knows for the kind of all, and finds no route after a
-serverless function. Its integrations name the function and not its alias, which it does not know, and the
-REST API, whose conditions it does not look at, is left out.
+Each function gets a variable for the emulator's address. The resources of the API come before the functions:
+`sam local start-api` assumes that all APIs are of the kind of the first one, so it finds no route after a
+serverless function. Integrations name the function, because it does not support an alias. The
+REST API is left out, because it ignores the API's conditions.
 """
 
 import pathlib
@@ -20,5 +20,5 @@ for resource in template["Resources"].values():
         properties = resource["Properties"]
         properties["IntegrationUri"] = {"Fn::GetAtt": [properties["IntegrationUri"]["Ref"].removesuffix(".Alias"), "Arn"]}
 resources = sorted(template["Resources"].items(), key=lambda r: not r[1]["Type"].startswith("AWS::ApiGatewayV2::"))
-template["Resources"] = type(template["Resources"])(resources)  # a dict would be written in the order of the alphabet
+template["Resources"] = type(template["Resources"])(resources)  # SAM would write a plain dict in alphabetical order
 target.write_text(yaml_dump(template), encoding="utf-8")

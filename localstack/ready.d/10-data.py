@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the bucket and the table of infra/data.yaml, and puts the example config and policy into the bucket.
+"""Creates the bucket and the table of infra/data.yaml, and puts the example config and policy into the bucket.
 
 It runs inside LocalStack and MiniStack as their ready hook, and by hand against any emulator at
-AWS_ENDPOINT_URL. What is there already stays as it is.
+AWS_ENDPOINT_URL. It does not change existing data.
 """
 
 import os
@@ -12,7 +12,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 STACK, BUCKET, TABLE = "portcullis-data", "portcullis-data", "portcullis"
-# LocalStack executes the text of this file in its own interpreter, where __file__ is not known.
+# LocalStack executes the text of this file in its own interpreter, where __file__ is not defined.
 ROOT = pathlib.Path(os.environ.get("PORTCULLIS_ROOT") or pathlib.Path(__file__).resolve().parents[2])
 EXAMPLE = ROOT / "localstack" / "example"
 
@@ -41,7 +41,7 @@ def make_stack():
 
 def put_config():
     s3 = boto3.client("s3", config=boto3.session.Config(s3={"addressing_style": "path"}), **SESSION)
-    # The policy first: a tool that the config brings is never there without the rule about it.
+    # Put the policy first, so that a tool of the config never exists without the rule about it.
     for key in ("config/policy.cedar", "config/mcp_config.json"):
         try:
             s3.put_object(Bucket=BUCKET, Key=key, Body=(EXAMPLE / key).read_bytes(), IfNoneMatch="*")
