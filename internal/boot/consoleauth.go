@@ -76,7 +76,7 @@ func (r *reader) roles() identity.Roles {
 			r.fault("%s names the group %q twice: name it once", setting, group)
 		case twice:
 			r.fault("%s names the group %q, and %s does too: name it only in the setting of the "+
-				"higher role, which includes the other", setting, group, first)
+				"higher role, which includes the lower role", setting, group, first)
 		}
 		named[group] = setting
 	}

@@ -19,7 +19,7 @@ var (
 
 // A Build identifies this program.
 type Build struct {
-	Version string `json:"version"` // dev: neither linker nor Go command knew a version
+	Version string `json:"version"` // "dev": neither the linker nor the Go command set a version
 	// "": not known, as for a module that was installed by its version
 	Commit   string `json:"commit,omitempty"`
 	Modified bool   `json:"modified,omitempty"` // the source had uncommitted changes

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A protocol is one generation of the protocol in a client's view.
+// A protocol is a generation of MCP, and how its clients begin.
 type protocol struct {
 	name    string
 	version string

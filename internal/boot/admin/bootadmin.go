@@ -177,7 +177,7 @@ func challenge(p *boot.Program) console.Challenge {
 	case p.Owner != nil && a.Open():
 		return console.Challenge{Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login"}
 	case a.Open() && a.Bootstrap != "":
-		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer; or sign in with it with a browser at /admin/login"}
+		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer; or sign in with this token in a browser at /admin/login"}
 	case a.Open() && a.ClientID != "":
 		return console.Challenge{Send: "the cookie of a browser that signed in at /admin/login; " +
 			"programs may call if PORTCULLIS_BOOTSTRAP_SHA256 is set, with the token whose " +

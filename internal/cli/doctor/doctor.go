@@ -59,10 +59,10 @@ type kind struct {
 // kinds returns the codes. docs/doctor.md describes the symptom, the cause and the remedy of each.
 func kinds() map[string]kind {
 	all := map[string]kind{
-		"settings":       {Fault, "Correct the variables of the environment that are named; docs/authentication.md and docs/laptop.md say what they mean."},
-		"config_fault":   {Fault, "Correct the file. Until then the last good one stays in use, if there was one."},
+		"settings":       {Fault, "Correct the named environment variables; docs/authentication.md and docs/laptop.md explain them."},
+		"config_fault":   {Fault, "Correct the file. Until then the last good version stays in use, if there is one."},
 		"config_warning": {Warning, "Correct the file, or leave it if it is intended."},
-		"policy_fault":   {Fault, "Correct the file. Until then the last good one stays in use, if there was one."},
+		"policy_fault":   {Fault, "Correct the file. Until then the last good version stays in use, if there is one."},
 		"policy_warning": {Warning, "Correct the file, or leave it if it is intended."},
 		"nothing_denied": {Note, "Nothing, if every agent that may see the server may " +
 			"call all of its approved tools. Otherwise write a rule, or a list."},
@@ -72,10 +72,10 @@ func kinds() map[string]kind {
 		"catalog_unread": {Fault, "The next sync of a gateway replaces it."},
 		"catalog_newer":  {Fault, "Run that version again. To stay with this one, delete the file: the next sync makes another catalog, of the servers and the approval records."},
 		"file_mode":      {Fault, "Remove the rights of other users."},
-		"key_exposed": {Fault, "Other users may have read it: remove it, and start the " +
-			"gateway again, which makes a new one."},
-		"vault_key_exposed": {Fault, "Other users may have read it, and with it every token of the " +
-			"gateway's sign-ins: remove it, and sign in again at each server."},
+		"key_exposed": {Fault, "Other users may have read the key: remove the file, and start the " +
+			"gateway again, which makes a new key."},
+		"vault_key_exposed": {Fault, "Other users may have read the key, and with it every token of " +
+			"the gateway's sign-ins: remove the file, and sign in again at each server."},
 		"vault_key_missing": {Fault, "Put the file back from a copy, and start the gateway again. " +
 			"Otherwise sign in again at each server; the first sign-in makes a new key."},
 		"folder_unwritable": {Fault, "Make the folder writable for the user who runs the " +
@@ -95,7 +95,7 @@ func kinds() map[string]kind {
 		"gateway_unreached": {Fault, "Start the gateway, or correct the address."},
 		"gateway_foreign": {Fault, "Correct the address: something other than a Portcullis " +
 			"gateway answers there."},
-		"no_admin": {Fault, "Stop the gateway, make an admin's token with this line, and start the gateway again. With that token make the others."},
+		"no_admin": {Fault, "Stop the gateway, make an admin's token with this line, and start the gateway again. With that token make the other tokens."},
 		"credential": {Warning, "Set PORTCULLIS_TOKEN to a credential that the " +
 			"gateway accepts, and that may see /admin."},
 		"base_url_plain":   {Warning, "Serve it over https: over http every credential goes through the network in clear."},
@@ -104,9 +104,9 @@ func kinds() map[string]kind {
 			"of the gateway."},
 		"clock_skew": {Warning, "Set the clock that is wrong: tokens and signatures are good for minutes, and certificates have a first and a last day."},
 		"name_long":  {Warning, `Use "mode": "search", where names of tools are no names of the client's, or name the server shorter.`},
-		"tokens_end": {Warning, "Replace them, and give the new ones to the programs " +
+		"tokens_end": {Warning, "Replace these tokens, and give the new tokens to the programs " +
 			"before that day; docs/operate.md has the steps."},
-		"tokens_void": {Warning, "Replace them, and revoke these; docs/operate.md says " +
+		"tokens_void": {Warning, "Replace these tokens, and revoke them; docs/operate.md says " +
 			"how to restore a key that was replaced by mistake."},
 		"certificate_expires": {Warning, "Have the server's owner renew the certificate."},
 		"server_no_tools": {Warning, "Check whether the server lists its tools to this " +
@@ -175,8 +175,8 @@ func remedies() map[string]string {
 		outcome.ReasonCredentialMissing: "Set the values to which the server's headers or env " +
 			"refer.",
 		outcome.ReasonInternal: "Report it with this text: the gateway failed.",
-		outcome.ReasonUnknown: "Report it with this text: the gateway does not know " +
-			"such an answer.",
+		outcome.ReasonUnknown: "Report it with this text: the gateway cannot " +
+			"classify this failure.",
 		outcome.ReasonNeedsCommand: "Add --allow-commands to have it started.",
 		outcome.ReasonCommand:      "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env.",
 		outcome.ReasonNoProcess:    "Wait until calls end. If it lasts, set \"session\": \"shared\" on servers that keep nothing for one agent.",

@@ -166,7 +166,7 @@ func (r *reader) version(n *rawjson.Node) bool {
 	case strings.ContainsAny(n.Text, "-.eE") || n.Text == "0":
 		r.fault("version", "is %s, which no portcullis writes; want %d", text.Clip(n.Text, 20), version)
 	default:
-		r.fault("version", "is %s, and this portcullis reads %d: a newer one wrote the file, and reads it", text.Clip(n.Text, 20), version)
+		r.fault("version", "is %s, but this portcullis reads only %d: a newer portcullis wrote the file, so use that version", text.Clip(n.Text, 20), version)
 	}
 	return false
 }
@@ -209,7 +209,7 @@ func (r *reader) entry(id tool.ID, path string, n *rawjson.Node) {
 			}
 		case "shape":
 			if r.word(value, path) != "" {
-				r.fault(path, "is reserved: a newer portcullis wrote it, and reads it; leave it out, or empty")
+				r.fault(path, "is reserved for a newer portcullis: remove it, or leave it empty")
 			}
 		case "summary":
 			e.Summary = r.word(value, path)
