@@ -18,7 +18,7 @@ func ignored() []string {
 	return []string{
 		folder.KeyFile, folder.SealFile, folder.TokenFile, folder.VaultFile,
 		folder.ApprovalsFile, folder.ApprovalsFile + ".*", folder.AuditFolder + "/",
-		folder.BackupFolder + "/", folder.InfoFile, "catalog/", ".lock", ".tmp-*", "*.bak-*",
+		folder.BackupFolder + "/", folder.InfoFile, folder.InfoLock, "catalog/", ".lock", ".tmp-*", "*.bak-*",
 	}
 }
 

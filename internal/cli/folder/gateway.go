@@ -50,13 +50,13 @@ func OpenGateway(
 ) (Info, *Gateway, error) {
 	began := time.Now()
 	for {
-		l, err := newGateway(ctx, dir, actor, how, getenv, stderr)
-		if err == nil {
-			return Info{Address: l.Program.Settings.BaseURL}, l, nil
-		}
-		switch s, runs, failed := Running(dir); {
-		case errors.Is(err, bolt.ErrHeld) && runs && failed == nil:
+		if s, runs, err := Running(dir); err == nil && runs {
 			return s, nil, nil
+		}
+		l, err := newGateway(ctx, dir, actor, how, getenv, stderr)
+		switch {
+		case err == nil:
+			return Info{Address: l.Program.Settings.BaseURL}, l, nil
 		case !errors.Is(err, bolt.ErrHeld) || time.Since(began) > Turns || ctx.Err() != nil:
 			return Info{}, nil, err
 		}

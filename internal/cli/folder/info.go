@@ -13,14 +13,19 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
 // InfoFile is the file in a gateway's folder with the address of the gateway that has the folder
 // open.
 const InfoFile = "serve.json"
+
+// InfoLock is the file that a gateway locks while it serves the folder. A command that opens the
+// folder does not lock it. So the lock proves that the InfoFile belongs to a running gateway.
+const InfoLock = "serve.lock"
 
 // writeEvery is how long KeepInfo waits before it tries to write the file again.
 const writeEvery = 2 * time.Second
@@ -45,18 +50,28 @@ func WriteInfo(folder string, s Info) error {
 	return PutFile(filepath.Join(folder, InfoFile), append(data, '\n'), 0o600, store.Replace)
 }
 
-// KeepInfo writes the file, as WriteInfo does. The caller calls stop to remove the file. While the
-// gateway serves, KeepInfo retries a failed write, for example on a full disk: without the file,
-// only the commands in the folder fail.
+// KeepInfo locks [InfoLock], and writes the file as WriteInfo does. The caller calls stop to remove
+// the file. While the gateway serves, KeepInfo retries after a failure, for example on a full disk:
+// without the file, only the commands in the folder fail.
 func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	if err := WriteInfo(folder, s); err != nil {
+	lock := flock.New(filepath.Join(folder, InfoLock))
+	write := func() error {
+		// a command that looks for a gateway has the lock for an instant
+		wait, end := context.WithTimeout(ctx, time.Second)
+		defer end()
+		if _, err := lock.TryLockContext(wait, time.Millisecond); err != nil {
+			return err
+		}
+		return WriteInfo(folder, s)
+	}
+	if err := write(); err != nil {
 		log.LogAttrs(ctx, slog.LevelWarn, "serve.json was not written, so commands do not find "+
 			"this gateway by its folder: give them --url. The write is tried again",
 			slog.String("url", s.Address), slog.Any("error", err))
 		wg.Go(func() {
-			for WriteInfo(folder, s) != nil {
+			for write() != nil {
 				select {
 				case <-ctx.Done():
 					return
@@ -69,7 +84,8 @@ func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (sto
 	return func() {
 		cancel()
 		wg.Wait()
-		_ = RemoveInfo(folder) // a remaining file does no harm, because its process has ended
+		_ = RemoveInfo(folder) // a remaining file does no harm, because nothing locks InfoLock
+		_ = lock.Close()
 	}
 }
 
@@ -88,25 +104,23 @@ func Running(folder string) (s Info, runs bool, err error) {
 	if s, runs = FindInfo(folder); !runs {
 		return s, false, nil
 	}
-	// While a command only reads the approvals, others can view the file. While a gateway runs,
-	// they cannot.
-	view, err := bolt.View(filepath.Join(folder, ApprovalsFile), &store.Options{LockWait: Glance})
-	switch {
-	case err == nil: // a killed gateway left the file
-		return s, false, view.Close()
-	case errors.Is(err, bolt.ErrHeld):
-		// Read the file again: if a killed process left it, the process that now has the store open
-		// has removed it.
-		s, runs = FindInfo(folder)
-		return s, runs, nil
+	lock := flock.New(filepath.Join(folder, InfoLock), flock.SetFlag(os.O_RDONLY))
+	defer func() { _ = lock.Close() }()
+	free, err := lock.TryRLock()
+	if free || errors.Is(err, fs.ErrNotExist) {
+		return s, false, nil // a killed gateway left the file
+	} else if err != nil {
+		return s, false, err
 	}
-	return s, false, err
+	// Read the file again: the gateway removed the file of a killed one before it took the lock.
+	s, runs = FindInfo(folder)
+	return s, runs, nil
 }
 
 // FindInfo returns the address of a folder's gateway, if the process of the file still runs.
-// Another process may have the same number now, so only the lock of the folder proves that the
-// gateway runs. The admin key opens a gateway that only this machine reaches. So if Key is set,
-// FindInfo accepts only a loopback address.
+// Another process may have the same number now, so only [InfoLock] proves that the gateway runs.
+// The admin key opens a gateway that only this machine reaches. So if Key is set, FindInfo accepts
+// only a loopback address.
 func FindInfo(folder string) (s Info, ok bool) {
 	data, err := os.ReadFile(filepath.Join(folder, InfoFile))
 	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 || s.Key && !client.ToLoopback(s.Address) {
