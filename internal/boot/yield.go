@@ -18,9 +18,10 @@ const (
 	// for its server or streams, so it does not need the processor.
 	shortAnswer = 100 * time.Millisecond
 
-	// firstAnswer is how long the first sync after a start waits until the first request is
-	// answered.
-	firstAnswer = 2 * time.Second
+	// The first sync after a start waits firstRequest for a request, and firstAnswer for the answer
+	// to that request.
+	firstRequest = 200 * time.Millisecond
+	firstAnswer  = 2 * time.Second
 
 	pauseStep = time.Millisecond
 )
@@ -28,6 +29,7 @@ const (
 // A Yielder lets requests run before a sync in the same process. The zero Yielder is ready to use.
 type Yielder struct {
 	busy        atomic.Int64 // active requests
+	hasRequest  atomic.Bool  // the first request has come
 	hasAnswered atomic.Bool  // the first request is done
 
 	mu    sync.Mutex
@@ -38,6 +40,7 @@ type Yielder struct {
 func (p *Yielder) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.busy.Add(1)
+		p.hasRequest.Store(true)
 		long := time.AfterFunc(shortAnswer, p.end)
 		defer func() {
 			if long.Stop() { // if not, the timer has already subtracted the request
@@ -74,7 +77,10 @@ func (p *Yielder) Yield(ctx context.Context) {
 
 // First waits until the first request is answered, for a limited time.
 func (p *Yielder) First(ctx context.Context) {
-	for began := time.Now(); !p.hasAnswered.Load() && time.Since(began) < firstAnswer && ctx.Err() == nil; {
-		time.Sleep(10 * pauseStep)
+	for began := time.Now(); !p.hasAnswered.Load() && ctx.Err() == nil; time.Sleep(10 * pauseStep) {
+		waited := time.Since(began)
+		if waited >= firstAnswer || waited >= firstRequest && !p.hasRequest.Load() {
+			return
+		}
 	}
 }

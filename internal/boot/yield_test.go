@@ -68,7 +68,7 @@ func TestPaceFirst(t *testing.T) {
 		takes      time.Duration // of the request; 0: no request
 		least, max time.Duration
 	}{
-		{"nobody asks", 0, firstAnswer, firstAnswer},
+		{"no request", 0, firstRequest, firstRequest},
 		{"a request of 10 ms", 10 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond},
 		{"a request of 800 ms", 800 * time.Millisecond, 800 * time.Millisecond, 810 * time.Millisecond},
 		{"a stream", time.Minute, firstAnswer, firstAnswer},
