@@ -26,6 +26,9 @@ SYFT        := v1.50.0
 # Time limit for the tests of one package, which ends tests that hang. On a slow machine the slowest package took 15 minutes.
 TEST_TIMEOUT ?= 90m
 
+# Packages that are tested at the same time. The longest ones mostly wait for other processes.
+PARALLEL ?= 4
+
 DIR  ?= .portcullis/demo
 ADDR ?= 127.0.0.1:8080
 
@@ -45,7 +48,7 @@ run: ## the gateway with embedded stores and a demo config (DIR, ADDR)
 .PHONY: test
 test: setup $(BIN)/gotestsum ## set up what the tests need, then run every test
 	mkdir -p $(TOOLS)/report
-	$(BIN)/gotestsum --format pkgname --jsonfile $(TOOLS)/report/tests.json -- -timeout $(TEST_TIMEOUT) ./...
+	$(BIN)/gotestsum --format pkgname --jsonfile $(TOOLS)/report/tests.json -- -p $(PARALLEL) -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: race
 race: setup ## the tests that run in one process, with the race detector
@@ -91,13 +94,16 @@ cross: ## build and vet the program for every platform of a release
 	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go build -trimpath -o /dev/null ./cmd/portcullis && \
 	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go vet -trimpath ./cmd/portcullis ./internal/cli || exit; done; done
 
+# The tests of the lanes' packages that `make test` runs in the same form. CI runs them once.
+ONCE := TestAgentsKeepApart|TestSessionFollowed|TestConformance|TestConformanceLambda|TestClientConformance|TestSignInFallback|TestFrameworks|TestTooMuch|TestQuestionOfStatelessServer|TestExpectedFailures|TestPinnedVersions|TestUnlockTables|TestOutOfScopeCannotBeLearntOf|TestHostileNotes|TestHostileArguments|TestLinksOfOthers|TestOnlyPeopleDecide|TestKilledInAConfirmedCall|TestUnlockInPlace
+
 SMALL ?=
 .PHONY: lanes
 lanes: setup $(if $(SMALL),,agents snapshot) ## conformance, real servers and clients, long calls (SMALL=1: each within minutes)
-	@echo "conformance by three fronts and of the client, $(if $(SMALL),,the ways to connect of the clients that agents run in, )$(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, servers that are fetched behind a proxy with a CA of its own, agents kept apart, too much of everything, locks that are opened in place, the template in more modes on the emulator, the figures of scale, storms of faults, a sync that is spread over functions, load while most servers misbehave, answers to the same requests twice"
-	@test -z "$(SMALL)" || { mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
+	@test -z "$(SMALL)" || { echo "skipped, because make test runs them: $(subst |, ,$(ONCE))"; \
+	  mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
 	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; }
-	PORTCULLIS_LANES=$(if $(SMALL),small,full) PORTCULLIS_REPLAY=300 go test -v -count=1 -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/unlock ./test/scale ./test/faults ./test/fanout ./test/load ./test/replay
+	PORTCULLIS_LANES=$(if $(SMALL),small,full) PORTCULLIS_REPLAY=300 go test -v -count=1 $(if $(SMALL),-skip '^($(ONCE))$$') -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/unlock ./test/scale ./test/faults ./test/fanout ./test/load ./test/replay
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(TEST_TIMEOUT) -run '^TestModes$$' ./test/infra
 
 .PHONY: bench
