@@ -17,9 +17,9 @@ import (
 // A method describes a method of the protocol. The gateway refuses a method that is not in methods.
 type method struct {
 	answer  func(h *handler, ctx context.Context, q *request) (json.RawMessage, error) // nil: see listen
-	session bool                                                                       // needs the caller's view
+	session bool                                                                       // needs a Session
 	works   bool                                                                       // slow, and can be cancelled
-	talks   bool                                                                       // servers may send messages meanwhile
+	talks   bool                                                                       // servers may send messages before the result
 	call    bool                                                                       // has a line in the audit
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// asks returns a call that asks its client and returns the client's answer.
+// asks returns a tool's code. It asks the client a question and returns the client's answer.
 func asks(method, params string) talk {
 	return func(ctx context.Context, _ mcp.Request, c mcp.Client) (json.RawMessage, error) {
 		if c.Ask == nil {
@@ -118,7 +118,7 @@ func TestAsk(t *testing.T) {
 		Params              json.RawMessage
 	}](t, raw)
 	if asked.JSONRPC != "2.0" || asked.Method != "elicitation/create" || string(asked.Params) != form || len(asked.ID) < 20 {
-		t.Fatalf("it asks %s", raw)
+		t.Fatalf("question = %s", raw)
 	}
 	quoted := `"` + asked.ID + `"`
 	accepted(t, send(h, answer(t, other, quoted, `"result":{"action":"accept","from":"another session"}`)))
@@ -133,7 +133,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("answer (-want +got):\n%s", d)
 	}
 	if more := c.next(); more != "" {
-		t.Errorf("and then: %s", more)
+		t.Errorf("message after the answer: %s", more)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestAskNobody(t *testing.T) {
 		"without a stream":  send(h, jsonOnly),
 		"without a session": send(h, legacy.request(t, "tools/call", `"name":"echo"`)),
 		"stateless":         send(h, modern.request(t, "tools/call", `"name":"echo"`)),
-		"by a function":     send(newHandler(t, &backend{talk: asks("roots/list", ``)}, function), in(id, legacy.request(t, "tools/call", `"name":"echo"`))),
+		"from a function":   send(newHandler(t, &backend{talk: asks("roots/list", ``)}, function), in(id, legacy.request(t, "tools/call", `"name":"echo"`))),
 	} {
 		if !strings.Contains(got.wantResult(t), `"asked":"nobody"`) {
 			t.Errorf("%s: %s", name, got.body)
@@ -204,7 +204,7 @@ func TestAskUnanswered(t *testing.T) {
 		question := c.question(t)
 		withdrawn := c.next()
 		if took := time.Since(start); took != 5*time.Minute || !strings.Contains(withdrawn, `"notifications/cancelled"`) || !strings.Contains(withdrawn, question) {
-			t.Errorf("after %v: %s", took, withdrawn)
+			t.Errorf("got %s after %v, want the withdrawal of %s", withdrawn, took, question)
 		}
 		if got := c.next(); !strings.Contains(got, "deadline exceeded") {
 			t.Errorf("answer %s", got)
@@ -246,13 +246,13 @@ func TestAskWithoutEnd(t *testing.T) {
 		cancel()
 		go io.Copy(io.Discard, c.body)
 		if many := <-ended; many != 84 || len(questions) != 16 {
-			t.Errorf("%d questions were open, %d one too many", len(questions), many)
+			t.Errorf("got %d open and %d refused questions, want 16 and 84", len(questions), many)
 		}
 	})
 }
 
 // The official client receives messages and questions during a call.
-func TestGoClientIsTold(t *testing.T) {
+func TestGoClientGetsMessages(t *testing.T) {
 	h := newHandler(t, &backend{talk: func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 		for i := range 3 {
 			c.Notify("notifications/progress", object(t, fmt.Sprintf(`{"progress":%d,"total":3}`, i)))

@@ -23,12 +23,12 @@ func (k *ledger) one(t *testing.T) audit.Line {
 	t.Helper()
 	lines := k.take()
 	if len(lines) != 1 {
-		t.Fatalf("%d lines: %+v", len(lines), lines)
+		t.Fatalf("got %d audit lines, want 1: %+v", len(lines), lines)
 	}
 	return lines[0]
 }
 
-// A says is an authenticator that accepts one agent, or fails.
+// A says is an authenticator that accepts every request as one agent, or always fails.
 type says struct {
 	agent identity.Agent
 	err   error
@@ -63,7 +63,7 @@ func TestAuditWho(t *testing.T) {
 	}
 	call(says{err: &identity.Error{Kind: identity.Missing}}, nil)
 	if lines := book.take(); len(lines) > 0 {
-		t.Errorf("nobody has called: %+v", lines)
+		t.Errorf("audit lines of a caller without credentials: %+v", lines)
 	}
 	g.Agent.Tiers = []tool.Tier{tool.Write}
 	call(kim, nil)
@@ -75,7 +75,7 @@ func TestAuditWho(t *testing.T) {
 	r.Header.Set("Mcp-Name", "y")
 	send(h, r)
 	if l := book.one(t); l.Decision != audit.Refused || l.Tool != "x" {
-		t.Errorf("a request whose headers say something else: %+v", l)
+		t.Errorf("audit line of a request whose headers contradict its body: %+v", l)
 	}
 }
 
@@ -156,10 +156,10 @@ func TestAuditRequired(t *testing.T) {
 		}
 	}
 	if sent := g.Sent(); len(sent) > 0 {
-		t.Errorf("it was called: %+v", sent)
+		t.Errorf("calls without an audit reached the server: %+v", sent)
 	}
 	if log := g.Log.String(); !strings.Contains(log, "disk full at /home/kim") {
-		t.Errorf("the log says no cause: %s", log)
+		t.Errorf("the log lacks the cause: %s", log)
 	}
 	book.full = nil
 	send(h, legacy.request(t, "tools/call", toolCall("call_tool_read", `{"name":"git:git_status"}`)))

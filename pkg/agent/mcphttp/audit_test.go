@@ -70,7 +70,7 @@ func auditedGateway(t *testing.T, config ...string) gated {
 // toolCall returns the params of a tools/call.
 func toolCall(name, arguments string) string { return `"name":"` + name + `","arguments":` + arguments }
 
-// The cases of every decision: a request, and its audit line.
+// auditCases has a request and its audit line for each decision.
 var auditCases = []struct {
 	name, method, params string
 	want                 audit.Line
@@ -127,7 +127,7 @@ func TestAudit(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			if item := strings.Contains(got.Tool, ":") && got.Decision != audit.Scope; (got.Definition != "") != item || (got.ResultBytes > 0) == (got.Method != "tools/call" && got.Decision != audit.Allowed) && got.Tool != "none" {
-				t.Errorf("definition %q, %d bytes of a result", got.Definition, got.ResultBytes)
+				t.Errorf("definition = %q, result bytes = %d", got.Definition, got.ResultBytes)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestAudit(t *testing.T) {
 	} {
 		t.Run(name+" is no call", func(t *testing.T) {
 			if send(h, r); len(book.take()) > 0 {
-				t.Error("it has a line")
+				t.Error("the message has an audit line")
 			}
 		})
 	}
@@ -183,6 +183,6 @@ func TestAuditLog(t *testing.T) {
 		}
 	}
 	if n != len(auditCases) {
-		t.Errorf("%d lines of %d calls", n, len(auditCases))
+		t.Errorf("got %d lines, want %d", n, len(auditCases))
 	}
 }

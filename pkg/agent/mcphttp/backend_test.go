@@ -20,8 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A backend serves fixed definitions, and answers a call as the test says. It keeps its requests.
-// The zero value answers each call with its own params.
+// A backend serves fixed definitions, and answers a call with the test's function. It keeps its
+// requests. The zero value answers each call with its own params.
 type backend struct {
 	tools        string // the result of tools/list; "": two small tools
 	instructions string
@@ -31,8 +31,8 @@ type backend struct {
 	call         func(ctx context.Context, r mcp.Request) (json.RawMessage, error)
 	offers       gateway.Offers
 	stopped      error                                                                           // of the agent
-	stops        chan struct{}                                                                   // closed when the agent is stopped; nil: it never is
-	items        string                                                                          // the result of every other list, "": none; a prompt or a resource is what call says
+	stops        chan struct{}                                                                   // closed when the agent is stopped; nil: the agent is never stopped
+	items        string                                                                          // the result of every other list, "": none; call answers for prompts and resources
 	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // instead of call
 
 	mu      sync.Mutex
@@ -122,7 +122,7 @@ func (b *backend) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 	return json.RawMessage(`{"content":[{"type":"text","text":"ok"}],"echo":` + params + `}`), nil
 }
 
-// paramsOf returns the content of a call: the name, the arguments, all others, _meta.
+// paramsOf returns the params of a call as JSON: the name, the arguments, the other members, _meta.
 func paramsOf(r mcp.Request) string {
 	o := rawjson.Object{{Name: "name", Value: rawjson.Quote(r.Name)}}
 	if r.Arguments != nil {
@@ -260,7 +260,7 @@ type rpc struct {
 	} `json:"error"`
 }
 
-// rpc parses the answer; it fails the test if the body is no JSON-RPC answer.
+// rpc parses the answer. If the body is no JSON-RPC answer, the test fails.
 func (r reply) rpc(t testing.TB) rpc {
 	t.Helper()
 	out := require.JSON[rpc](t, r.body)

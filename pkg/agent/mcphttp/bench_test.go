@@ -46,9 +46,9 @@ func realTools(b *testing.B) gated {
 	return gated{g}
 }
 
-// A backend without work shows the cost of the transport: a ping, a list of 100 tools, a call with
-// arguments of 1 KiB and of 1 MiB, also with an audit line. The other cases use the gateway with
-// 527 real tools.
+// The first cases use a backend without work, and so measure the transport alone: a ping, a list of
+// 100 tools, and calls with arguments of 1 KiB and of 1 MiB, with and without an audit line. The
+// other cases use the gateway with 527 real tools.
 func BenchmarkHandler(b *testing.B) {
 	var tools []string
 	for i := range 100 {

@@ -14,19 +14,20 @@ import (
 )
 
 const (
-	peekTime = time.Second     // maximum wait of a refusal for the request's id
+	peekTime = time.Second     // maximum time that a refusal waits for the request's id
 	freeBody = 64 << 10        // the gateway may always read a body of this size
 	bodies   = 16 * maxBody    // total size of longer bodies that arrive at the same time
-	busyTime = 2 * time.Second // pause until a refused sender may try again
-	freeTime = 5 * time.Second // pause until the memory of missing bodies is released
+	busyTime = 2 * time.Second // a refused sender may try again after this time
+	freeTime = 5 * time.Second // the memory of missing bodies is released after this time
 )
 
-// A budget bounds the memory that is reserved for bodies that have not arrived completely. The
-// senders of such bodies may be slow, but the gateway soon processes a complete body.
+// A budget bounds the memory that is reserved for bodies that have not arrived completely. Only
+// these need a bound: their senders may be slow, whereas the gateway processes a complete body
+// soon.
 type budget struct {
 	mu   sync.Mutex
 	left int64
-	lost bool // memory will soon be released to the system
+	lost bool // a timer will release memory to the system
 }
 
 // take reserves n bytes and reports whether they were available. give releases them.
@@ -46,8 +47,8 @@ func (b *budget) give(n int64) {
 	b.left += n
 }
 
-// freeLater returns the memory of bodies that never arrived to the system, because an idle program
-// would keep the memory for minutes.
+// freeLater starts a timer that gives the memory of missing bodies back to the system. An idle
+// program would otherwise keep this memory for minutes.
 func (b *budget) freeLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

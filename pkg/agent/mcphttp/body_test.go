@@ -60,12 +60,12 @@ func TestRefusedBodyUnread(t *testing.T) {
 		h      http.Handler
 		most   int64
 	}{
-		"bad credentials":   {func(*http.Request) {}, refusing(t), 64 << 10},
-		"another origin":    {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, newHandler(t, &backend{}, nil), 64 << 10},
-		"waits to be asked": {func(r *http.Request) { r.Header.Set("Expect", "100-continue") }, refusing(t), 0},
-		"content type":      {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, newHandler(t, &backend{}, nil), 0},
-		"path":              {func(r *http.Request) { r.URL.Path = "/other" }, newHandler(t, &backend{}, nil), 0},
-		"said to be longer": {func(r *http.Request) { r.ContentLength = 4<<20 + 1 }, newHandler(t, &backend{}, nil), 0},
+		"bad credentials":        {func(*http.Request) {}, refusing(t), 64 << 10},
+		"another origin":         {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, newHandler(t, &backend{}, nil), 64 << 10},
+		"waits for 100 Continue": {func(r *http.Request) { r.Header.Set("Expect", "100-continue") }, refusing(t), 0},
+		"content type":           {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, newHandler(t, &backend{}, nil), 0},
+		"path":                   {func(r *http.Request) { r.URL.Path = "/other" }, newHandler(t, &backend{}, nil), 0},
+		"declared as too long":   {func(r *http.Request) { r.ContentLength = 4<<20 + 1 }, newHandler(t, &backend{}, nil), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := post(t, body)
@@ -74,7 +74,7 @@ func TestRefusedBodyUnread(t *testing.T) {
 			tt.change(r)
 			got := send(tt.h, r)
 			if got.status < 400 || got.header.Get("Connection") != "close" {
-				t.Errorf("status %d, Connection %q, want a refusal that closes", got.status, got.header.Get("Connection"))
+				t.Errorf("status %d, Connection %q, want an error status and close", got.status, got.header.Get("Connection"))
 			}
 			if n := c.read.Load(); n > tt.most {
 				t.Errorf("%d bytes were read, want at most %d", n, tt.most)
@@ -140,10 +140,10 @@ func TestRefusalSlowSender(t *testing.T) {
 		answer, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || res.StatusCode != http.StatusUnauthorized || !strings.Contains(string(answer), id) || !res.Close {
-			t.Errorf("after %s: %d %s, closes %v, %v", body, res.StatusCode, answer, res.Close, err)
+			t.Errorf("body begins with %s: got %d %s, closes = %v, error %v", body, res.StatusCode, answer, res.Close, err)
 		}
 		if took := time.Since(start); took > 10*time.Second { // a second, on a fast machine
-			t.Errorf("after %s: refused after %v", body, took)
+			t.Errorf("body begins with %s: refused after %v", body, took)
 		}
 	}
 }
@@ -169,12 +169,12 @@ func TestLongBodiesBounded(t *testing.T) {
 	got := long()
 	got.wantError(t, 503, 503, "")
 	if got.header.Get("Retry-After") == "" || got.header.Get("Connection") != "close" {
-		t.Errorf("headers of the refusal are %v", got.header)
+		t.Errorf("headers of the refusal = %v", got.header)
 	}
 	unknown := post(t, strings.Repeat(" ", 100))
 	unknown.ContentLength = -1
 	send(h, unknown).wantError(t, 503, 503, "")
-	send(h, legacy.request(t, "tools/list", ``)).wantResult(t) // short ones are still served
+	send(h, legacy.request(t, "tools/list", ``)).wantResult(t) // short bodies are still served
 
 	on[0].CloseWithError(errors.New("gone"))
 	(<-done).wantError(t, 400, -32700, "")
@@ -209,7 +209,7 @@ func TestTooManyParts(t *testing.T) {
 			}
 			got.wantError(t, 400, -32600, "7")
 			if m := got.rpc(t).Error.Message; !strings.Contains(m, "100000 members") || b.touched() {
-				t.Errorf("message %q, reached the backend: %v", m, b.touched())
+				t.Errorf("message %q, backend called = %v", m, b.touched())
 			}
 		})
 	}
@@ -234,6 +234,6 @@ func TestLongBodiesMemory(t *testing.T) {
 		synctest.Wait()
 	})
 	if after := held(); after > before+4<<20 {
-		t.Errorf("%d MB are held after a minute, %d before", after>>20, before>>20)
+		t.Errorf("%d MB in use after a minute, %d MB before", after>>20, before>>20)
 	}
 }

@@ -27,7 +27,7 @@ func TestRefuseBusy(t *testing.T) {
 	}
 }
 
-// Streams above the gate's limit are refused. Streams below it take no room from requests.
+// Streams above the gate's limit are refused. Streams below the limit use no place of a request.
 func TestHeldByTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const requests, streams = 40, 20 // a quarter of twice as many connections
@@ -41,7 +41,7 @@ func TestHeldByTheGate(t *testing.T) {
 			all[len(all)-1].next()
 		}
 		if got := send(h, listening(t, `"toolsListChanged":true`)); got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" {
-			t.Errorf("one stream too many: %d %s", got.status, got.body)
+			t.Errorf("stream above the limit = %d %s", got.status, got.body)
 		}
 		if f := gate.Facts(); f.Streams != streams || f.Requests != 0 {
 			t.Errorf("facts %+v", f)

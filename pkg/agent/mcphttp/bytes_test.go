@@ -33,7 +33,7 @@ func TestResultsKeepBytes(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		got := send(newHandler(t, &backend{call: answers(result)}, nil), e.request(t, "tools/call", `"name":"echo"`))
 		got.wantResult(t)
-		if e.isModern() { // members are added; the others are unchanged
+		if e.isModern() { // the gateway adds members, and leaves the server's members unchanged
 			for _, part := range []string{
 				`"content":[{"type":"hologram","data":` + odd + `}]`, `"structuredContent":` + odd, `"extra":` + odd,
 			} {
@@ -113,14 +113,14 @@ func TestStructuredContentOfFailures(t *testing.T) {
 			}
 			h := newHandler(t, &backend{call: answers(failed), outputs: outputs}, nil)
 			if got := send(h, e.request(t, "tools/call", `"name":"t"`)).wantResult(t); !strings.HasPrefix(got, strings.TrimSuffix(failed, "}")) {
-				t.Errorf("it became %s", got)
+				t.Errorf("result = %s", got)
 			}
 		})
 	}
 }
 
 // A client of the handshake protocol validates structuredContent with the tool's output schema,
-// even of a failure, and throws an error.
+// even if the result is a failure. Then the client throws an error.
 func TestStructuredContentRemoved(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
 		{`{"content":[{"type":"text","text":"no"}],"structuredContent":{"a":1},"isError":true,"x":1}`,

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// checkHost refuses a request on loopback with another host name, because it comes from a page that
-// rebound its own name to this machine.
+// checkHost refuses a loopback connection whose Host header is not loopback. A page that rebound
+// its own name to this machine sends such requests.
 func (h *handler) checkHost(r *http.Request) *mcp.Error {
 	if h.proxied || isLoopback(r.Host) {
 		return nil

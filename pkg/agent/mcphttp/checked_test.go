@@ -32,9 +32,9 @@ func gatewayTo(t testing.TB, s *upstreamtest.Server, settings string) *checking 
 	return c
 }
 
-// FuzzCheckedIsSent sends bodies through the handler, the gateway and the upstream client. The
-// server receives the name of the tool whose lock was checked, in the body and in the header. The
-// arguments are the bytes of the client's message.
+// FuzzCheckedIsSent sends bodies through the handler, the gateway and the upstream client. In its
+// body and its header, the server must receive the name of the tool whose lock was checked. The
+// arguments must have the bytes of the client's message.
 func FuzzCheckedIsSent(f *testing.F) {
 	for _, params := range []string{
 		`{"name":"s__read","arguments":{"n":9007199254740993, "z":1.0,"a":"\u00e9\/"}}`, `{"na\u006de":"s__rm","argument\u0073":[1]}`,
@@ -56,7 +56,7 @@ func FuzzCheckedIsSent(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var m struct { // as a reader without the gateway's types
+		var m struct { // parsed by encoding/json, without the gateway's types
 			Params struct {
 				Name      any
 				Arguments json.RawMessage
@@ -81,7 +81,7 @@ func FuzzCheckedIsSent(f *testing.F) {
 			}
 			var sent map[string]json.RawMessage
 			if err := json.Unmarshal(calls[0].Params, &sent); err != nil || got.status != http.StatusOK {
-				t.Fatalf("%q: sent %s, %v; answered %d", body, calls[0].Params, err, got.status)
+				t.Fatalf("%q: sent %s, error %v; status %d", body, calls[0].Params, err, got.status)
 			}
 			checked := way.last.Name
 			if name, _ := tool.DecodeHeader(calls[0].Header.Get("Mcp-Name")); checked == "" || name != checked || string(sent["name"]) != `"`+checked+`"` {

@@ -13,8 +13,8 @@ type ClientInfo struct {
 	Protocol string // MCP version of the client
 }
 
-// reportClient calls [Options].Seen for a client that got an answer and described itself. A
-// handshake and each request of the stateless protocol contain a description.
+// reportClient calls [Options].Seen for a client that got an answer and sent its client info. A
+// handshake and each request of the stateless protocol contain client info.
 func (h *handler) reportClient(q *request) {
 	if h.opts.Seen == nil || q.session == nil {
 		return

@@ -9,14 +9,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 )
 
-// Seen gets a client that describes itself and gets an answer: with its handshake, and with each
-// request of the stateless protocol.
+// If a client gets an answer, the handler passes its client info to Seen: once for a handshake, and
+// for each request of the stateless protocol.
 func TestSeen(t *testing.T) {
 	var got []mcphttp.ClientInfo
 	o := laptop()
 	o.Seen = func(v mcphttp.ClientInfo, s mcphttp.Session) {
 		if s == nil {
-			t.Error("told of a client without its view")
+			t.Error("Seen got no Session")
 		}
 		got = append(got, v)
 	}
@@ -32,7 +32,7 @@ func TestSeen(t *testing.T) {
 	session := begin(t, h, "")
 	seen("a handshake", mcphttp.ClientInfo{Agent: agent, Name: "t", Version: "1", Protocol: "2025-11-25"})
 	send(h, in(session, legacy.request(t, "tools/list", ""))).wantResult(t)
-	seen("a request after it, which says nothing")
+	seen("a request without client info")
 	for _, method := range []string{"server/discover", "tools/list"} {
 		send(h, modern.request(t, method, "")).wantResult(t)
 		seen(method, mcphttp.ClientInfo{Agent: agent, Name: "t", Version: "1", Protocol: "2026-07-28"})
@@ -40,7 +40,7 @@ func TestSeen(t *testing.T) {
 	send(h, modern.request(t, "prompts/list", ""))
 	seen("a refused request")
 	send(h, protocols[0].request(t, "initialize", `"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":7}`))
-	seen("a client that cannot be read")
+	seen("unreadable client info")
 	nameless := protocols[4]
 	nameless.meta = strings.Replace(nameless.meta, `"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`, "", 1)
 	send(h, nameless.request(t, "server/discover", "")).wantResult(t)

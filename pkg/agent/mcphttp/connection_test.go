@@ -20,8 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// The type of a result and the server info belong to one connection. An upstream of one protocol
-// may send members that the other protocol does not have.
+// The type of a result and the server info belong to one connection. Even so, an upstream of one
+// protocol may send members that only the other protocol has.
 func TestServerInfoAndResultType(t *testing.T) {
 	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"1.2.3"}`
 	const theirs = `"io.modelcontextprotocol/serverInfo":{"name":"other","version":"0"}`
@@ -41,7 +41,7 @@ func TestServerInfoAndResultType(t *testing.T) {
 			t.Errorf("%s to a modern client (-want +got):\n%s", tt.given, d)
 		}
 		if d := cmp.Diff(tt.legacy, send(h, legacy.request(t, "tools/call", `"name":"x"`)).wantResult(t)); d != "" {
-			t.Errorf("%s to a client of before (-want +got):\n%s", tt.given, d)
+			t.Errorf("%s to a legacy client (-want +got):\n%s", tt.given, d)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestInputRequired(t *testing.T) {
 		{"roots", roots, `{"roots":{}}`, ``},
 		{"roots, nothing declared", roots, `{}`, `{"roots":{}}`},
 		{"all", form + `,"b":` + tools + `,"c":` + roots, `{}`, `{"elicitation":{},"roots":{},"sampling":{"tools":{}}}`},
-		{"what nobody can declare", `{"method":"desires/read"}`, `{"elicitation":{},"sampling":{},"roots":{}}`, `{"desires/read":{}}`},
+		{"unknown method", `{"method":"desires/read"}`, `{"elicitation":{},"sampling":{},"roots":{}}`, `{"desires/read":{}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			asks := `{"resultType":"input_required","inputRequests":{"a":` + tt.asks + `},"requestState":"s"}`
@@ -108,7 +108,7 @@ func TestInputRequired(t *testing.T) {
 			}
 		})
 	}
-	again := `{"resultType":"input_required","requestState":"s"}` // it only asks to be called again
+	again := `{"resultType":"input_required","requestState":"s"}` // it only requests another call
 	send(newHandler(t, &backend{call: answers(again)}, nil), declaring(t, `{}`)).wantResult(t)
 
 	// A handshake client would read it as an empty success.
@@ -139,12 +139,12 @@ func TestClientGone(t *testing.T) {
 			t.Errorf("the log has %s", log.String())
 		}
 		if strings.Count(log.String(), `"Errors":0`) != 1 {
-			t.Errorf("it is not counted once: %s", log.String())
+			t.Errorf("the log does not count the request once: %s", log.String())
 		}
 	})
 }
 
-// A failure counts even if the client has gone away meanwhile.
+// A failure counts even if the client has disconnected during the call.
 func TestClientGoneFailure(t *testing.T) {
 	var log logbook
 	ctx, cancel := context.WithCancel(t.Context())
@@ -169,12 +169,12 @@ func TestToolError(t *testing.T) {
 		h := newHandler(t, b, &mcphttp.Options{Log: log.logger(), Metrics: observe.NewMeter("portcullis", "mcp", nil)})
 		send(h, modern.request(t, "tools/call", `"name":"x"`)).wantError(t, 200, -32603, "7")
 		if failed := strings.Contains(log.String(), `"level":"ERROR"`); failed == theirs || strings.Contains(log.String(), `"Errors":0`) != theirs {
-			t.Errorf("an error %s: the log has %s", name, log.String())
+			t.Errorf("error %s: log = %s", name, log.String())
 		}
 	}
 }
 
-// A client that goes away during its own request causes no log line either.
+// A client that disconnects while it sends its request causes only a debug log line.
 func TestClientGoneBeforeBody(t *testing.T) {
 	for name, length := range map[string]int64{"of a known length": 1 << 20, "in chunks": -1} {
 		var log logbook

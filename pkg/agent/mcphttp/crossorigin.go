@@ -39,8 +39,8 @@ func (o origins) allow(origin string) bool {
 	return o["*"] || o[strings.ToLower(origin)]
 }
 
-// checkOrigin refuses pages of other sites, and sets the CORS headers for an allowed page. A page
-// cannot omit Origin from a POST.
+// checkOrigin refuses requests of other sites' pages, and sets the CORS headers for an allowed
+// page. Browsers add Origin to each POST of a page.
 func (h *handler) checkOrigin(w http.ResponseWriter, r *http.Request) *mcp.Error {
 	values := r.Header.Values("Origin")
 	if len(values) == 0 {

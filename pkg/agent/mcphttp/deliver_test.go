@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A process that continues after the answer sends the answer first: its client does not wait for
-// the log.
+// A process that continues after the answer sends the answer before it logs, so that the client
+// does not wait for the log.
 func TestAnswerGoesBeforeItsLogLine(t *testing.T) {
 	for _, method := range []string{"ping", "tools/list", "no/such/method"} {
 		t.Run(method, func(t *testing.T) {
@@ -16,7 +16,7 @@ func TestAnswerGoesBeforeItsLogLine(t *testing.T) {
 			o := laptop()
 			o.Log = slog.New(slog.NewTextHandler(writerFunc(func(line []byte) (int, error) {
 				if lines++; !w.Flushed || !bytes.HasSuffix(w.Body.Bytes(), []byte("}")) {
-					t.Errorf("the log has %s before the client has its answer, of which are written %q", line, w.Body)
+					t.Errorf("log line %s was written before the whole answer; the client has %q", line, w.Body)
 				}
 				return len(line), nil
 			}), nil))

@@ -24,7 +24,7 @@ const (
 	maxEnded        = 10_000
 	maxEndedOfAgent = 2_000
 
-	endedTime = 5 * time.Second // for one read, or for a write with its retries
+	endedTime = 5 * time.Second // time limit of one read, or of a write with its retries
 )
 
 var errFull = errors.New("no room for another ended session")
@@ -33,9 +33,9 @@ var errFull = errors.New("no room for another ended session")
 // session id is sealed and needs no store. Without EndedSessions, a restarted gateway would
 // therefore accept the id again.
 //
-// The store has one document for all processes. Each process keeps the entries of the other
-// processes, and reads them when it starts and when it writes. The zero value stores nothing. A nil
-// *EndedSessions means that no session has ended.
+// The store has one document for all processes. Each process reads the document when it starts and
+// when it writes, and keeps the entries of the other processes. The zero value stores nothing. A
+// nil *EndedSessions means that no session has ended.
 type EndedSessions struct {
 	store objects.Store
 	log   *slog.Logger
@@ -43,7 +43,7 @@ type EndedSessions struct {
 
 	mu       sync.RWMutex
 	sessions map[string]endedSession // by id
-	before   int64                   // Unix time; after a loss, earlier expiry counts as ended
+	before   int64                   // Unix time, set after a loss: sessions that expire earlier count as ended
 
 	writing sync.Mutex
 	etag    string // of the document
@@ -67,7 +67,7 @@ func NewEndedSessions(store objects.Store, log *slog.Logger) *EndedSessions {
 	return &EndedSessions{store: store, log: log, etag: objects.IfAbsent}
 }
 
-// Read reads the document, on the first call only. If the read fails, nobody knows which sessions
+// Read reads the document, on the first call only. If the read fails, it is unknown which sessions
 // have ended. Then all earlier sessions count as ended, and their clients begin new sessions.
 func (e *EndedSessions) Read(ctx context.Context) {
 	if e == nil || e.store == nil {
@@ -128,7 +128,7 @@ func (e *EndedSessions) add(stored map[string]endedSession) {
 	}
 }
 
-// has reports whether the session has ended, and whether the store has a record of the end.
+// has reports whether the session has ended, and whether the store has its record.
 func (e *EndedSessions) has(t *sessionID) (ended, stored bool) {
 	if e == nil {
 		return false, false

@@ -46,7 +46,7 @@ func TestSessionDeleteOutlivesARestart(t *testing.T) {
 		looks.Store(0)
 		list(t, h, other).wantResult(t)
 		if n := looks.Load(); n != 0 {
-			t.Errorf("a request of a session asks the store %d times", n)
+			t.Errorf("a request of a session reads the store %d times, want 0", n)
 		}
 		if got := remove(t, h, ended); got.status != http.StatusNoContent {
 			t.Fatalf("DELETE = %d %s", got.status, got.body)
@@ -61,7 +61,7 @@ func TestSessionDeleteOutlivesARestart(t *testing.T) {
 		remove(t, h, later)
 		o, err := store.Get(t.Context(), mcphttp.EndedKey, "")
 		if err != nil || strings.Count(string(o.Data), "expires") != 1 {
-			t.Errorf("what has expired is still stored: %s, %v", o.Data, err)
+			t.Errorf("got %s, %v; want only the unexpired session", o.Data, err)
 		}
 		if strings.Contains(string(o.Data), later) {
 			t.Errorf("a session id is stored: %s", o.Data)
@@ -113,7 +113,7 @@ func TestSessionDeleteNotStored(t *testing.T) {
 			t.Errorf("DELETE = %v %s", got.header, got.body)
 		}
 		list(t, h, id).wantError(t, 404, -32001, "7")
-		if !kept { // its answer is true
+		if !kept { // as the answer says, the id works after a restart
 			h, _ := startOn(t, store)
 			list(t, h, id).wantResult(t)
 		}
@@ -127,7 +127,7 @@ func TestSessionDeleteNotStored(t *testing.T) {
 	}
 }
 
-// If nobody knows which sessions have ended, all earlier sessions count as ended.
+// If the store is unreadable, all earlier sessions count as ended.
 func TestEndedSessionsUnread(t *testing.T) {
 	for name, damage := range map[string]func(store *objecttest.Mem){
 		"out of reach": func(store *objecttest.Mem) {
@@ -173,7 +173,7 @@ func TestEndedSessionsUnread(t *testing.T) {
 	}
 }
 
-// One agent cannot use up the room of others, and gets an error when there is no room.
+// One agent cannot use up the room of other agents. When its own room is full, it gets an error.
 func TestEndedSessionsOfOneAgent(t *testing.T) {
 	o := laptop()
 	o.Ended = new(mcphttp.EndedSessions)

@@ -26,8 +26,8 @@ func TestBadMessages(t *testing.T) {
 		"a string":            {`"tools/call"`, -32600, ""},
 		"null":                {`null`, -32600, ""},
 		"empty batch":         {`[]`, -32600, ""},
-		"batch of one":        {`[` + call + `]`, -32600, ""},
-		"batch of two":        {` [` + call + `,` + call + `]`, -32600, ""},
+		"batch of 1 call":     {`[` + call + `]`, -32600, ""},
+		"batch of 2 calls":    {` [` + call + `,` + call + `]`, -32600, ""},
 		"empty object":        {`{}`, -32600, ""},
 		"no version":          {`{"id":7,"method":"tools/call","params":{"name":"echo"}}`, -32600, "7"},
 		"version as a number": {strings.Replace(call, `"2.0"`, `2.0`, 1), -32600, "7"},
@@ -59,8 +59,8 @@ func TestBadMessages(t *testing.T) {
 		"two params":              {strings.Replace(call, `"params"`, `"params":{},"params"`, 1), -32600, ""},
 		"two names":               {strings.Replace(call, `"name"`, `"name":"add","name"`, 1), -32600, ""},
 		"two argument objects":    {strings.Replace(call, `"name"`, `"arguments":{},"arguments":{},"name"`, 1), -32600, ""},
-		"two of a name, deep":     {strings.Replace(call, `"name"`, `"arguments":{"a":[{"name":1,"name":2}]},"name"`, 1), -32600, ""},
-		"two of a key of _meta":   {strings.Replace(call, `"name"`, `"_meta":{"k":1,"k":2},"name"`, 1), -32600, ""},
+		"nested duplicate name":   {strings.Replace(call, `"name"`, `"arguments":{"a":[{"name":1,"name":2}]},"name"`, 1), -32600, ""},
+		"duplicate key of _meta":  {strings.Replace(call, `"name"`, `"_meta":{"k":1,"k":2},"name"`, 1), -32600, ""},
 		"name in another case":    {strings.Replace(call, `"name"`, `"name":"add","Name"`, 1), -32602, "7"},
 		"name in folded Unicode":  {strings.Replace(call, `"name"`, `"argument\u017f":{},"name"`, 1), -32602, "7"},
 		"_meta in another case":   {strings.Replace(call, `"name"`, `"_META":{},"name"`, 1), -32602, "7"},
@@ -75,7 +75,7 @@ func TestBadMessages(t *testing.T) {
 				}
 				send(newHandler(t, b, nil), r).wantError(t, 400, tt.code, tt.id)
 				if b.touched() {
-					t.Errorf("%s: it reached the backend", e.name)
+					t.Errorf("%s: the message reached the backend", e.name)
 				}
 			}
 		})
@@ -159,7 +159,7 @@ func TestDeepNesting(t *testing.T) {
 		h := newHandler(t, b, nil)
 		send(h, e.request(t, "tools/call", `"name":"echo","arguments":{"a":`+deep(5000)+`}`)).wantResult(t)
 		if len(b.params) != 1 || !strings.Contains(b.params[0], deep(5000)) {
-			t.Error("the arguments did not arrive")
+			t.Error("the backend did not get the arguments")
 		}
 		e.meta += `,"k":` + deep(2000)
 		if e.meta[0] == ',' {
@@ -168,7 +168,7 @@ func TestDeepNesting(t *testing.T) {
 		send(h, e.request(t, "tools/call", `"name":"echo"`)).wantError(t, 400, -32600, "7")
 		send(h, e.request(t, "tools/call", `"name":"echo","arguments":{"a":`+deep(100_000)+`}`)).wantError(t, 400, -32700, "")
 		if len(b.params) != 1 {
-			t.Errorf("%d calls reached the backend", len(b.params))
+			t.Errorf("%d calls reached the backend, want 1", len(b.params))
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	stallTime  = 10 * time.Second // maximum wait of one write for its client
+	stallTime  = 10 * time.Second // maximum time that one write waits for its client
 	writeChunk = 64 << 10         // bytes of one write
 )
 
@@ -90,7 +90,7 @@ func (e *eventWriter) flush() {
 		return
 	}
 	e.extend()
-	if err := e.rc.Flush(); !errors.Is(err, errors.ErrUnsupported) { // else the end sends all
+	if err := e.rc.Flush(); !errors.Is(err, errors.ErrUnsupported) { // without flush support, the writer sends all at the end
 		e.err = err
 	}
 	e.dirty, e.wrote = false, time.Now()

@@ -10,8 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
-// Every method in each protocol, and each contradiction of headers and body, with the whole answer.
-// The file was recorded with the official SDK's server, and has not changed since.
+// The golden file has the whole answer for every method in each protocol, and for each
+// contradiction of headers and body. It was recorded with the official SDK's server, and has not
+// changed since.
 func TestAnswers(t *testing.T) {
 	var out strings.Builder
 	record := func(e protocol, r *http.Request, what string) {

@@ -35,7 +35,7 @@ type handler struct {
 type request struct {
 	path     string // after /mcp
 	msg      mcp.Request
-	read     bool // the body was read
+	read     bool // the gateway has read the body
 	modern   bool // of the stateless protocol
 	agent    identity.Agent
 	session  Session
@@ -48,7 +48,7 @@ type request struct {
 	cancel    context.CancelFunc // ends the work
 	abandoned atomic.Bool        // its client has cancelled the request
 	stream    *stream            // nil: the answer is one JSON object
-	begun     bool               // part of the answer was written without stream
+	begun     bool               // part of the answer was written, but not by stream
 
 	bodyBytes int // of the request
 }

@@ -16,8 +16,8 @@ import (
 // because that version has another HTTP transport.
 var offered = []string{mcp.VersionModern, mcp.VersionLegacy, mcp.Version20250618}
 
-// silentVersion is the version of a request that names no version. The gateway supports it for such
-// clients, but does not offer it, because the version has batches, which the gateway refuses.
+// silentVersion is the version of a request that names no version. The gateway supports this
+// version for such requests. It does not offer the version, because its batches are refused.
 const silentVersion = mcp.Version20250326
 
 // checkMedia checks that the request is JSON and accepts JSON. A browser sends other content types
@@ -71,7 +71,7 @@ func refuses(parameters string) bool {
 }
 
 // version returns the protocol version of the request. It returns "" if the request names the
-// default version, or names no version because the client has not negotiated yet.
+// default version, or if it names none because the client has not negotiated a version yet.
 func version(h http.Header) (string, *mcp.Error) {
 	v, err := single(h, mcp.HeaderVersion)
 	if err != nil || v == "" || v == silentVersion {
@@ -92,8 +92,9 @@ func version(h http.Header) (string, *mcp.Error) {
 	return v, nil
 }
 
-// single returns the only value of a header that a check depends on. It refuses two different
-// lines, because one program could check the first line and another program could use the second.
+// single returns the only value of a header that a check depends on. If there are two different
+// lines, single refuses them: one program could check the first, and another program could use the
+// second.
 func single(h http.Header, name string) (string, *mcp.Error) {
 	values := h.Values(name)
 	for _, v := range values {
@@ -140,7 +141,7 @@ func readHeaders(h http.Header) (out standardHeaders, err *mcp.Error) {
 }
 
 // callerHeaders returns the headers for the backend: headers that narrow the request's selection,
-// and arguments that are repeated as headers.
+// and headers that repeat arguments.
 func callerHeaders(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {

@@ -67,8 +67,8 @@ func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, err
 	return raw, nil
 }
 
-// unusable returns the result instead of an answer that the gateway cannot pass on, or an error if
-// the method is not a tool's. text is about a tool.
+// unusable returns a result to replace an answer that the gateway cannot pass on. If the method is
+// not a tool's, unusable returns an error. text is about a tool.
 func (d decorator) unusable(text string) (json.RawMessage, error) {
 	if d.item == tool.Tool {
 		return d.decorate(toolError(text))

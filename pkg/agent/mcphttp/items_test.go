@@ -71,7 +71,7 @@ func TestItemsHeader(t *testing.T) {
 	}
 }
 
-// The decoration of answers, by protocol.
+// TestItemsAnswers checks the members that the gateway adds to answers, by protocol.
 func TestItemsAnswers(t *testing.T) {
 	const signed = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"portcullis","version":"dev"}}`
 	for _, req := range itemRequests {
@@ -83,7 +83,7 @@ func TestItemsAnswers(t *testing.T) {
 			case strings.HasSuffix(req.method, "list"):
 				want, kept = `{"prompts":[{"name":"s__a"},{"name":"s__b"}],"ttlMs":30000`, `,"cacheScope":"private"`
 				if len(b.cursors) != 1 || b.cursors[0] != req.method+" c" {
-					t.Errorf("asked for %q", b.cursors)
+					t.Errorf("cursors = %q", b.cursors)
 				}
 			case req.method == "resources/read":
 				kept = `,"cacheScope":"private","ttlMs":0`
@@ -119,7 +119,7 @@ func TestItemsCapabilities(t *testing.T) {
 				if alone {
 					want = tt.alone
 				}
-				if alone && e.isModern() { // the others would need a session, and so a key
+				if alone && e.isModern() { // the handshake protocol would need a session, and so a key
 					want = strings.Replace(want, `"resources":{"listChanged":true`, `"resources":{"listChanged":true,"subscribe":true`, 1)
 				}
 				h := newHandler(t, &backend{offers: tt.offers}, &mcphttp.Options{Alone: alone})
@@ -132,9 +132,9 @@ func TestItemsCapabilities(t *testing.T) {
 	}
 }
 
-// Prompts and resources may ask for input like tools; clients must not cache such an answer. A
-// question that cannot be passed on or understood is an error, because these methods have no
-// results for a model.
+// Prompts and resources may ask for input, as tools do. Clients must not cache such an answer. If
+// the gateway cannot understand or pass on a question, it returns an error, because these methods
+// have no results for a model.
 func TestItemsInputRequired(t *testing.T) {
 	const asks = `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}},"requestState":"s"}`
 	declared := protocol{modern.name, modern.header, strings.Replace(modern.meta, `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{}}`, 1)}

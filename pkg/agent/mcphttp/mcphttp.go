@@ -8,9 +8,10 @@
 // [Backend] unchanged, and the Backend's bytes reach the client unchanged. A gateway that decodes
 // JSON would round large integers and drop unknown fields.
 //
-// A process that answers all requests ([Options].Alone) has additional features. It can cancel a
-// call that another request names, keep a log level, and hold streams open that report changes. It
-// can also ask a client a question, and the client's next request has the answer.
+// If only one process serves the gateway ([Options].Alone), it has additional features. It can
+// cancel a running call when the client requests that, keep the session's log level, and hold
+// change streams open. It can also ask a client a question, and the client's next request has the
+// answer.
 package mcphttp
 
 import (
@@ -42,11 +43,11 @@ type Backend interface {
 	// other error goes to the log, and the client reads "internal error".
 	Open(ctx context.Context, c gateway.Caller) (Session, error)
 
-	// Stopped refuses an agent that is stopped, with an error like Open's, or returns nil. The
-	// handler calls it before every method except the handshake and ping.
+	// Stopped returns an error like Open's if the agent is stopped, and nil otherwise. The handler
+	// calls it before every method except the handshake and ping.
 	Stopped(ctx context.Context, agent identity.Agent) error
 
-	// While returns a context that ends with ctx, when leave is called, or when the agent is
+	// While returns a context that ends when ctx ends, when leave is called, or when the agent is
 	// stopped.
 	While(ctx context.Context, agent identity.Agent) (_ context.Context, leave func())
 }
@@ -63,15 +64,15 @@ type Session interface {
 	ListTools(ctx context.Context, cursor string) (json.RawMessage, error)
 
 	// CallTool answers a checked tools/call with the result object. A *[mcp.Error] is a protocol
-	// error. A text that the model should read and act on is a result with isError. Before the
+	// error. A failure that the model should read and act on is a result with isError. Before the
 	// result, c may get messages and questions.
 	CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
 
 	// DeclaresOutput reports whether a tool's definition in ListTools has an output schema.
 	DeclaresOutput(name string) bool
 
-	// Lists returns the versions of this session's lists. last is the result of an earlier session
-	// of the same caller, or zero.
+	// Lists returns the versions of this session's lists. last is what Lists returned for an
+	// earlier session of the same caller, or zero. If nothing has changed, Lists may return last.
 	Lists(last gateway.Lists) gateway.Lists
 }
 
@@ -82,7 +83,7 @@ type Options struct {
 
 	// BaseURL is the address that clients use, such as https://gw.example.com, without a path. The
 	// gateway never uses the Host header for it, because the sender of a request chooses that
-	// header. "": challenges name no metadata.
+	// header. "": challenges have no resource_metadata.
 	BaseURL string
 
 	// AllowOrigins are the web origins, such as https://app.example.com, whose pages may call; "*"
@@ -102,20 +103,21 @@ type Options struct {
 	// messages before its result.
 	Stream bool
 
-	// Alone says that this process answers all requests, and runs between them. Then clients can
-	// cancel requests, get questions and hold streams open. It requires Stream.
+	// Alone says that this is the gateway's only process, and that it keeps running between
+	// requests. Then clients can cancel requests, get questions and hold streams open. Alone
+	// requires Stream.
 	Alone bool
 
 	Seal   *seal.Sealer    // makes and opens session ids; nil: there are no sessions
 	Ended  *EndedSessions  // nil: if Alone, this process remembers them
 	Ending <-chan struct{} // closed before the program ends, which ends open streams; nil: never
 
-	// Seen is called for each client that described itself and got an answer, with the caller's
-	// view; nil: no call.
+	// The handler calls Seen after it has answered a client that sent its client info. The Session
+	// is the caller's view. nil: no call.
 	Seen func(ClientInfo, Session)
 
 	// Audit gets one line for each authenticated request for a tool, a prompt, a resource or a
-	// completion, allowed or not. nil: no audit. Audit itself logs the loss of a line.
+	// completion, allowed or not. nil: no audit. If Audit loses a line, it logs that.
 	Audit audit.Sink
 
 	// AuditLog adds the audit line to the log line of the call, as the member "audit". It is for
@@ -129,8 +131,8 @@ type Options struct {
 	Log       *slog.Logger                 // nil: discard
 }
 
-// Default limits. The timeout is between an upstream call's timeout and the function's timeout, so
-// that the innermost timeout gives the most precise answer.
+// Default limits. The timeout is longer than an upstream call's timeout and shorter than the Lambda
+// function's. So the innermost timeout expires first, and its error is the most precise.
 const (
 	maxBody     = 4 << 20
 	maxResponse = 5 << 20
@@ -187,9 +189,8 @@ func (h *handler) fill() {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
-// behindProxy reports whether clients use a host name that is not loopback. Only then may a request
-// on loopback have such a Host; otherwise it comes from a page that rebound its name to this
-// machine.
+// behindProxy reports whether clients use a host name that is not loopback. If not, a loopback
+// connection with such a Host header is a DNS rebinding attack.
 func behindProxy(baseURL string) bool {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Host == "" {

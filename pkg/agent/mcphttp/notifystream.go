@@ -22,9 +22,9 @@ const (
 	maxStreamsInAll     = 256
 	maxStreamsOfSession = 4
 
-	lookEvery    = 2 * time.Second  // check whether a list has changed
-	confirmEvery = 30 * time.Second // check that the credential is still valid
-	fullTime     = 5 * time.Second  // pause until a refused stream may try again
+	lookEvery    = 2 * time.Second  // interval between checks whether a list has changed
+	confirmEvery = 30 * time.Second // interval between checks that the credential is still valid
+	fullTime     = 5 * time.Second  // a refused stream may try again after this time
 )
 
 // A notifyStream is a stream that reports changes until its client disconnects.
@@ -69,7 +69,7 @@ var changes = []change{
 	{"resourcesListChanged", mcp.NotificationResourcesChanged, func(l gateway.Lists) string { return l.Resources }},
 }
 
-// offeredOf returns the changes of all that a session declares to its caller.
+// offeredOf returns those changes in all that a session with these offers declares to its caller.
 func offeredOf(all []change, offers gateway.Offers) []change {
 	return slices.DeleteFunc(slices.Clone(all), func(c change) bool {
 		return c.method == mcp.NotificationPromptsChanged && !offers.Prompts || c.method == mcp.NotificationResourcesChanged && !offers.Resources
@@ -83,8 +83,8 @@ type notifyStreams struct {
 }
 
 // take reserves a place for a stream of the owner, and give releases it. If no place is free,
-// [capacity.Yield] selects a stream to end, and take waits for its place. take reports whether it
-// has a place.
+// [capacity.Yield] selects a stream to end, and take waits for the place of that stream. take
+// reports whether it has a place.
 func (h *notifyStreams) take(ctx context.Context, owner session.Owner, s *notifyStream) bool {
 	s.owner, s.ended, s.gone = owner, make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithTimeout(ctx, fullTime)
@@ -103,7 +103,7 @@ func (h *notifyStreams) take(ctx context.Context, owner session.Owner, s *notify
 	}
 }
 
-// try is take without a wait. If a stream has to end first, try returns that stream.
+// try works like take, but does not wait. If a stream has to end first, try returns that stream.
 func (h *notifyStreams) try(s *notifyStream) (other *notifyStream, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,8 +222,8 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 	}
 }
 
-// isStillValid reports whether the sender of the request would still be authenticated as the same
-// agent for the same user, and its session continues.
+// isStillValid reports whether the request's credential still proves the same agent and user, and
+// the session has not ended.
 func (h *handler) isStillValid(r *http.Request, q *request) bool {
 	now, err := h.auth.Authenticate(r)
 	if err != nil || now.Owner() != q.agent.Owner() {
@@ -277,7 +277,7 @@ func (h *handler) subscriptionResult(subscription json.RawMessage) json.RawMessa
 }
 
 // listen answers a subscription. A process that does not run between requests cannot report
-// changes, so it ends the subscription normally and immediately.
+// changes. So it ends the subscription immediately, with a normal result.
 func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
 	filter := q.msg.Rest.Get("notifications")
 	switch {
@@ -308,8 +308,8 @@ func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mc
 }
 
 // serveSession answers GET, which opens a stream for the session, and DELETE, which ends the
-// session. Both serve clients of the handshake protocol if one process answers all of a session's
-// requests.
+// session. Both methods serve clients of the handshake protocol, if one process answers all
+// requests of a session.
 func (h *handler) serveSession(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
 	headers, err := readHeaders(r.Header)
 	if err == nil {
@@ -366,7 +366,7 @@ func (l *liveSessions) hold(t *sessionID, s *notifyStream) (leave func()) {
 	for _, old := range live.streams[:max(0, len(live.streams)-maxStreamsOfSession)] {
 		old.end()
 	}
-	if ended, _ := l.ended.has(t); ended { // the session ended after the read of its id
+	if ended, _ := l.ended.has(t); ended { // the session ended after its id was read
 		s.end()
 	}
 	return func() {

@@ -57,7 +57,7 @@ func listening(t testing.TB, filter string) *http.Request {
 func (c *openCall) ended(t *testing.T) {
 	t.Helper()
 	if got := c.next(); got != "" {
-		t.Errorf("it goes on: %s", got)
+		t.Errorf("message after the end: %s", got)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestListen(t *testing.T) {
 		close(ending)
 		for _, c := range []*openCall{tools, none} {
 			if got := c.next(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete",`) {
-				t.Errorf("at the end: %s", got)
+				t.Errorf("last message = %s", got)
 			}
 			c.ended(t)
 		}
@@ -111,11 +111,11 @@ func TestGetStream(t *testing.T) {
 		newest := streams[3]
 		b.change("2")
 		if got := newest.next(); got != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}` {
-			t.Errorf("it is told %s", got)
+			t.Errorf("message = %s", got)
 		}
 		another := call(t, h, get(t, id))
 		synctest.Wait()
-		streams[0].ended(t) // the oldest made room, and no change was reported twice
+		streams[0].ended(t) // the oldest stream ended to make room, and did not report the change again
 		_ = another
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)
 		if got := send(h, in(id, r)); got.status != http.StatusNoContent {
@@ -160,7 +160,7 @@ func TestHeldEnds(t *testing.T) {
 			w := &timed{ResponseRecorder: httptest.NewRecorder(), start: start}
 			h.ServeHTTP(w, get(t, begin(t, h, ``)))
 			if took := time.Since(start); took < 24*time.Hour || took > 24*time.Hour+time.Minute {
-				t.Errorf("it ended after %v", took)
+				t.Errorf("the stream ended after %v, want 24 h", took)
 			}
 			if n := len(w.comments); n < 5000 || n > 6000 { // every 15 s, checked every 2 s
 				t.Errorf("%d comments", n)
@@ -288,17 +288,17 @@ func TestHeldIsBounded(t *testing.T) {
 			}
 		}
 		if refused["jwt a"] != 6 || refused["jwt a of ann"] != 6 || left("iam a") != 64 || left("jwt light") != 1 || mcphttp.HeldOpen(h) != 256 {
-			t.Errorf("refused: %v, open %d", refused, mcphttp.HeldOpen(h))
+			t.Errorf("refused = %v, open streams = %d", refused, mcphttp.HeldOpen(h))
 		}
 		open("jwt d")
 		open("jwt light")
 		select {
-		case <-opened["jwt a"][0]: // the oldest of the agent with the most
+		case <-opened["jwt a"][0]: // the oldest stream of the agent with the most streams
 		default:
-			t.Error("the oldest stream goes on")
+			t.Error("the oldest stream of jwt a has not ended")
 		}
 		if left("jwt d") != 1 || left("jwt light") != 2 || refused["jwt d"] != 0 || mcphttp.HeldOpen(h) != 256 {
-			t.Errorf("refused: %v, open %d, of d %d", refused, mcphttp.HeldOpen(h), left("jwt d"))
+			t.Errorf("refused = %v, open streams = %d, of jwt d %d", refused, mcphttp.HeldOpen(h), left("jwt d"))
 		}
 		close(ending)
 		wg.Wait()
@@ -330,7 +330,7 @@ func TestHeldOfAnonymousClients(t *testing.T) {
 }
 
 // The official client gets a notification that the list has changed, in both protocols.
-func TestGoClientIsToldOfChanges(t *testing.T) {
+func TestGoClientGetsChanges(t *testing.T) {
 	b := newChanging()
 	ending := make(chan struct{})
 	o := laptop()
@@ -354,7 +354,7 @@ func TestGoClientIsToldOfChanges(t *testing.T) {
 					return
 				case <-time.After(3 * time.Second):
 					if i == 3 {
-						t.Fatal("it was not told")
+						t.Fatal("the client got no notification")
 					}
 				}
 			}
@@ -362,9 +362,9 @@ func TestGoClientIsToldOfChanges(t *testing.T) {
 	}
 }
 
-// A call that the end of the program interrupts says so, in each protocol and for every kind of
-// answer. A handshake client that disconnects has not cancelled its call, and a call that the end
-// has not reached continues.
+// If the end of the program interrupts a call, the answer says so, in each protocol and for every
+// kind of answer. If a handshake client disconnects, its call is not cancelled. A call continues
+// until the end of the program interrupts it.
 func TestCutShort(t *testing.T) {
 	const said = "No answer after 6 s. The call was sent and may have taken effect; check before calling again. Note: the gateway was told to stop, and did not wait any longer."
 	for _, e := range []protocol{legacy, modern} {
@@ -411,7 +411,7 @@ func (l leaver) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, er
 	return l.backend.Open(ctx, c)
 }
 
-// A request that begins while its session ends, ends with it.
+// If a request begins while its session ends, the request ends too.
 func TestSessionEndsMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h http.Handler

@@ -79,7 +79,7 @@ func (q *queue) addProgress(params rawjson.Object) bool {
 	return true
 }
 
-// addLog adds a log message that the client wants.
+// addLog adds a log message if the client wants its level.
 func (q *queue) addLog(params rawjson.Object) bool {
 	level := mcp.ParseLogLevel(rawjson.Text(params.Get("level")))
 	if level == 0 || q.level == 0 || level < q.level {
@@ -116,9 +116,9 @@ func (q *queue) put(message []byte) bool {
 	return true
 }
 
-// next removes and returns the next message. If no message may go out now, it returns nil and the
-// time until one may. Before the last event, no message waits, and the client gets the number of
-// dropped messages.
+// next removes and returns the next message. If no message may be sent now, it returns nil and the
+// time until a message may be sent. If last is set, the last event follows: next then returns each
+// message without a wait, and finally the number of dropped messages.
 func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Duration) {
 	wait = math.MaxInt64
 	for i, e := range q.events {
@@ -141,7 +141,7 @@ func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Durati
 	return message, wait
 }
 
-// A bucket limits a rate to burst events together, and then rate events per second.
+// A bucket allows burst events at once, and after that rate events per second.
 type bucket struct {
 	left        float64
 	burst, rate float64

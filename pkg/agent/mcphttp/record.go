@@ -19,21 +19,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// isAudited reports whether a request has a line in the audit. A client without valid credentials
-// has called nothing.
+// isAudited reports whether a request has an audit line. Requests without valid credentials have
+// none.
 func (h *handler) isAudited(q *request) bool {
 	return (h.opts.Audit != nil || h.opts.AuditLog) && q.agent.Way != "" && methods[q.msg.Method].call
 }
 
 // deliver sends the written answer before the log and audit lines, so that these do not delay it.
-// It reports whether the whole answer went to a connected client. The client of a function gets the
-// answer when the function ends, so in a function deliver checks this only for calls.
+// It reports whether the whole answer went to a connected client. In a function, deliver checks
+// this only for calls, because the client gets the answer when the function ends.
 func (h *handler) deliver(w http.ResponseWriter, r *http.Request, q *request, err error) bool {
 	if err != nil || r.Context().Err() != nil || h.live == nil && !h.isAudited(q) {
 		return false
 	}
 	err = http.NewResponseController(w).Flush()
-	return err == nil || errors.Is(err, http.ErrNotSupported) // a writer without flush passes all on
+	return err == nil || errors.Is(err, http.ErrNotSupported) // a writer without flush has sent everything already
 }
 
 // record writes the event of a finished request to the audit, the metrics, the span and the log.
@@ -81,7 +81,7 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 	if err.Err != nil {
 		attrs = append(attrs, slog.Any("error", err.Err))
 	}
-	_, tools := errors.AsType[*outcome.RPCError](err.Err) // the tool's own answer: nothing failed here
+	_, tools := errors.AsType[*outcome.RPCError](err.Err) // the error is the tool's answer, so the gateway has not failed
 	switch {
 	case max(code, err.Status) >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools:
 		return slog.LevelError, true, attrs
@@ -98,8 +98,8 @@ func (q *request) clientGone(ctx context.Context, err *mcp.Error) bool {
 		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
 }
 
-// described returns the attributes of every request's line. For an audited request, the audit's
-// members contain the other facts.
+// described returns the attributes that every request's log line has. For an audited request, the
+// members of the audit line add the other facts.
 func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration, isAudited bool) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("method", clip(q.msg.Method)),

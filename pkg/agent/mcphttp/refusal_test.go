@@ -127,7 +127,7 @@ func TestLateCall(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 			if took := time.Since(start); took != 25*time.Second {
-				t.Errorf("given up after %v", took)
+				t.Errorf("the call ended after %v, want 25 s", took)
 			}
 		})
 	})
@@ -152,8 +152,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// A disconnect cancels in the stateless protocol, where the POST is the request. In the handshake
-// protocol only a cancel message does, and it cannot reach a request without a session.
+// In the stateless protocol, a disconnect cancels the call. In the handshake protocol, only a
+// cancel message cancels a call, and the message needs a session.
 func TestDisconnect(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		synctest.Test(t, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestResultLimit(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		result string
-		over   string // the limit; "": it fits
+		over   string // the exceeded limit; "": the result fits
 	}{
 		"short":                     {text(1000, "x"), ""},
 		"just under the limit":      {text(5<<20-2000, "x"), ""},
@@ -270,7 +270,7 @@ func TestChallenge(t *testing.T) {
 				if refused, ok := errors.AsType[*identity.Error](tt.err); (!ok || refused.Err != nil) && !strings.Contains(log.String(), "expired") {
 					t.Errorf("the log has no cause: %s", log.String())
 				}
-				// An invalid message gets no answer before its sender is known.
+				// The handler authenticates the sender before it checks the message.
 				send(h, post(t, `nonsense`)).wantError(t, tt.status, tt.status, "")
 				note := post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 				send(h, note).wantError(t, tt.status, tt.status, "")
@@ -320,18 +320,18 @@ func TestNewRefuses(t *testing.T) {
 		{AllowOrigins: []string{"app.example"}}, {AllowOrigins: []string{"https://app.example/"}}, {AllowOrigins: []string{""}},
 	} {
 		if _, err := mcphttp.New(&backend{}, identity.None{}, &o); err == nil {
-			t.Errorf("%+v is accepted", o)
+			t.Errorf("New accepts %+v", o)
 		}
 	}
 	if _, err := mcphttp.New(nil, identity.None{}, nil); err == nil {
-		t.Error("no backend is accepted")
+		t.Error("New accepts a nil backend")
 	}
 	if _, err := mcphttp.New(&backend{}, nil, nil); err == nil {
-		t.Error("no authenticator is accepted")
+		t.Error("New accepts a nil authenticator")
 	}
 }
 
-// A page that rebinds its own name to this machine sends that name.
+// A page that rebound its own name to this machine sends that name as Host.
 func TestReboundHost(t *testing.T) {
 	for _, tt := range []struct {
 		base, host string
@@ -379,14 +379,14 @@ func TestLogAndMetrics(t *testing.T) {
 		}
 	}
 	if len(lines[2]) > 1000 {
-		t.Errorf("a long method fills the log: %d bytes", len(lines[2]))
+		t.Errorf("log line of a long method has %d bytes, want at most 1000", len(lines[2]))
 	}
 	if strings.Contains(log.String(), "hunter2") {
 		t.Error("arguments are in the log")
 	}
 }
 
-// Probes of paths and methods leave no line among the lines of agents.
+// Scanners that probe paths and methods cause no log lines.
 func TestLogProbes(t *testing.T) {
 	var log logbook
 	h := newHandler(t, &backend{}, &mcphttp.Options{Log: log.logger()})
@@ -415,7 +415,7 @@ func TestLogLimits(t *testing.T) {
 		})
 		send(h, post(t, body))
 		if n := len(log.String()); n == 0 || n > 1500 || !strings.Contains(log.String(), `"Requests":1`) {
-			t.Errorf("long %s: the log has %d bytes: %s", name, n, log.String())
+			t.Errorf("%s: the log has %d bytes, want at most 1500: %s", name, n, log.String())
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 // [handler.rest] ends it.
 func (h *handler) work(w http.ResponseWriter, r *http.Request, q *request) context.Context {
 	ctx := r.Context()
-	if !q.modern { // in the handshake protocol a disconnect is no cancellation
+	if !q.modern { // in the handshake protocol, a disconnect does not cancel
 		ctx = context.WithoutCancel(ctx)
 	}
 	talks := h.opts.Stream && methods[q.msg.Method].talks && accepts(r.Header, eventStream)
 	ctx, q.cancel = context.WithDeadline(ctx, q.deadline)
-	if !q.modern && h.opts.Ending != nil { // the end of the program is a cancellation
+	if !q.modern && h.opts.Ending != nil { // the end of the program cancels the request
 		end := q.cancel
 		leave := context.AfterFunc(r.Context(), func() {
 			if h.stopping() {
@@ -51,7 +51,7 @@ func (h *handler) stopping() bool {
 }
 
 // unansweredError returns the error of a request that ended before its server answered, or nil if
-// err has another cause. Nobody knows how far the server came.
+// err has another cause. The request may have taken effect at the server.
 func (h *handler) unansweredError(q *request, err error) *outcome.CallError {
 	if _, refused := errors.AsType[*mcp.Error](err); err == nil || refused {
 		return nil
@@ -75,7 +75,7 @@ func (h *handler) rest(q *request) {
 	q.cancel()
 }
 
-// wants returns a queue that accepts the messages that the client wants during its request.
+// wants returns a queue for the messages that the client wants during its request.
 func (h *handler) wants(q *request) (out queue) {
 	token := q.msg.Meta.Get(mcp.MetaProgressToken)
 	if isPresent(token) && len(token) <= mcp.MaxID && token[0] != '{' && token[0] != '[' {

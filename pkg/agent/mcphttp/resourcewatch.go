@@ -22,10 +22,10 @@ const (
 	readsAtOnce = 4
 )
 
-// resourceHashes holds a hash of the contents at the last read, by the URI of the resource. A
-// server reports changes on its own stream, and the gateway does not hold such a stream open for
-// one of many agents. Instead it reads the resources at intervals, with the same locks as any other
-// read.
+// resourceHashes maps the URI of a resource to a hash of its contents at the last read. The gateway
+// could get changes from a server only on an open stream, and does not hold a stream open for each
+// agent. Instead it reads the resources at intervals, and each read passes the same locks as any
+// other read.
 type resourceHashes map[string]contents
 
 type contents [sha256.Size]byte
@@ -53,8 +53,8 @@ func (h *handler) subscribe(ctx context.Context, q *request) (json.RawMessage, e
 	return json.RawMessage("{}"), nil
 }
 
-// needsSession returns the refusal of a client without a session. what names the state, which
-// belongs to a session.
+// needsSession returns the refusal of a client without a session. what names the state that the
+// client wants to change.
 func needsSession(what string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidRequest, Message: what + " is kept in the session that initialize begins: send its id in the header " + mcp.HeaderSession}
 }
@@ -68,8 +68,8 @@ func readContents(ctx context.Context, s Session, uri string) (contents, error) 
 	return sha256.Sum256(rawjson.Get(raw, "contents")), nil
 }
 
-// readAll reads resources, a few at once, and returns the readable ones. The first read of each
-// resource counts as a call.
+// readAll reads resources, a few at once, and returns the hashes of the readable resources. If
+// first is set, each read counts as a call.
 func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris []string, first bool) resourceHashes {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()

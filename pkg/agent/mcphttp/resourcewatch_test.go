@@ -70,7 +70,7 @@ func TestSubscribe(t *testing.T) {
 			}
 		}
 		subscribe(t, h, id, "resources/subscribe", "a:2").wantResult(t)
-		subscribe(t, h, id, "resources/subscribe", "a:3").wantError(t, 200, 4030, "7") // as a read of it
+		subscribe(t, h, id, "resources/subscribe", "a:3").wantError(t, 200, 4030, "7") // the same refusal as for a read
 		subscribe(t, h, id, "resources/unsubscribe", "a:2").wantResult(t)
 		subscribe(t, h, id, "resources/unsubscribe", "a:9").wantResult(t)
 		subscribe(t, h, "", "resources/subscribe", "a:1").wantError(t, 200, -32600, "7")
@@ -89,7 +89,7 @@ func TestSubscribe(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		l.write("a:1", "changed again") // not before: each change is reported once
 		if got := c.next(); got != want {
-			t.Errorf("it is told %s", got)
+			t.Errorf("message = %s, want %s", got, want)
 		}
 		l.mu.Lock()
 		delete(l.pages, "a:1") // an unreadable resource has not changed
@@ -123,7 +123,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		subscribe(t, h, id, "resources/unsubscribe", fmt.Sprintf("a:%d", i)).wantResult(t)
 	}
 	if n := mcphttp.Remembered(h); n != 0 {
-		t.Errorf("%d sessions are remembered of which nothing is left", n)
+		t.Errorf("%d sessions have state after the last unsubscribe, want 0", n)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestListenToResources(t *testing.T) {
 		}
 		l.write("a:1", "changed")
 		if got := c.next(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"uri":"a:1"}}` {
-			t.Errorf("it is told %s", got)
+			t.Errorf("message = %s", got)
 		}
 	})
 }

@@ -25,13 +25,13 @@ const (
 
 // A decorator adds to a result the members that the protocol requires.
 type decorator struct {
-	list       bool           // of tools, or of other items
+	list       bool           // the result is a list of tools or other items
 	kept       bool           // the client may cache it for some time
-	item       tool.Kind      // the kind, if it is not a tool's
-	plain      bool           // it never contains a question
+	item       tool.Kind      // the kind of the item, if the result is not a tool's
+	plain      bool           // the result never contains a question
 	modern     bool           // of the stateless protocol
 	checked    bool           // the client validates structuredContent with the schema
-	serverInfo []byte         // this server; only in the stateless protocol
+	serverInfo []byte         // of the gateway; only in the stateless protocol
 	meta       rawjson.Object // of the request
 }
 
@@ -40,8 +40,8 @@ func (h *handler) decorator(q *request, list bool) decorator {
 	return decorator{list: list, kept: list, modern: q.modern, serverInfo: h.serverInfo, meta: q.msg.Meta}
 }
 
-// decorate adds the members that the protocol requires, and removes members that no client can
-// read. A result's type and server info belong to one connection. decorate therefore replaces an
+// decorate adds the members that the protocol requires, and removes members that the client cannot
+// read. A result's type and server info belong to one connection. Therefore decorate replaces the
 // upstream's values, or removes them if the client's protocol has no such member. All other values
 // keep their bytes.
 func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {

@@ -34,7 +34,7 @@ func FuzzQuotedLen(f *testing.F) {
 	})
 }
 
-// decorate keeps a result that is an object an object with the same values.
+// If a result is an object, decorate returns an object with the same values.
 func FuzzDecorate(f *testing.F) {
 	for _, s := range []string{
 		`{"content":[],"isError":true,"structuredContent":{}}`, `{"_meta":{"a":1}}`, `{"a":1,"a":2}`, `{"tools":[]}`, `{ }`, `[]`, `{"a":}`, `{"resultType":"x"}`,
@@ -50,7 +50,7 @@ func FuzzDecorate(f *testing.F) {
 		}
 		var before, after map[string]json.RawMessage
 		if json.Unmarshal(result, &before) != nil {
-			return // invalid UTF-8 of the backend passes through
+			return // decorate may pass on invalid UTF-8 of the backend
 		}
 		if err := json.Unmarshal(out, &after); err != nil {
 			t.Fatalf("%q became %q: %v", result, out, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// sealer returns a Sealer whose key is made of a text.
+// sealer returns a Sealer whose key is derived from a text.
 func sealer(key string) *seal.Sealer {
 	return seal.New(func(context.Context) (seal.Keys, error) {
 		return seal.Keys{Current: []byte(strings.Repeat(key, seal.MinKey))}, nil
@@ -68,12 +68,12 @@ func TestSession(t *testing.T) {
 	h := newHandler(t, b, laptop())
 	id := begin(t, h, `"elicitation":{}`)
 	if len(id) > 200 {
-		t.Errorf("an id of %d characters", len(id))
+		t.Errorf("the session id has %d characters, want at most 200", len(id))
 	}
 	if other := begin(t, h, `"elicitation":{}`); other == id {
-		t.Error("two sessions have one id")
+		t.Error("two sessions have the same id")
 	}
-	for _, e := range protocols[:4] { // a version that differs applies to its request
+	for _, e := range protocols[:4] { // a request may name another version than its session
 		send(h, in(id, e.request(t, "tools/list", ``))).wantResult(t)
 	}
 	send(h, legacy.request(t, "tools/list", ``)).wantResult(t) // a client without a session
@@ -92,7 +92,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// If the id is no session of this agent, the answer makes its client initialize again.
+// If the id does not belong to a session of this agent, the answer makes the client initialize
+// again.
 func TestSessionRefused(t *testing.T) {
 	var log logbook
 	o := laptop()
@@ -135,7 +136,7 @@ func TestSessionRefused(t *testing.T) {
 	twice := as("jwt ann", in(id, legacy.request(t, "tools/list", ``)))
 	twice.Header.Add("Mcp-Session-Id", id+"x")
 	send(h, twice).wantError(t, 400, -32020, "7")
-	// It begins its own session with the id of another.
+	// An initialize with another agent's session id begins a new session.
 	fixed := send(h, as("jwt bob", in(id, protocols[0].request(t, "initialize", `"capabilities":{}`))))
 	if now := fixed.header.Get("Mcp-Session-Id"); now == id || now == "" {
 		t.Errorf("initialize with a session id began %q", now)
@@ -147,7 +148,7 @@ func TestSessionRefused(t *testing.T) {
 
 // No method accepts one user's session from another user of the same agent.
 func TestSessionOfAnotherUser(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // an open stream ends with its session
+	synctest.Test(t, func(t *testing.T) { // if GET opens a stream by mistake, fake time ends it with its session
 		h, err := mcphttp.New(newChanging(), sayers{}, laptop())
 		require.OK(t, err)
 		as := func(who string, r *http.Request) *http.Request {
@@ -166,7 +167,7 @@ func TestSessionOfAnotherUser(t *testing.T) {
 	})
 }
 
-// A session of the version without users works without a user, and not with one.
+// A session id of an earlier version, which had no users, works only for an agent without a user.
 func TestSessionOfAnEarlierVersion(t *testing.T) {
 	o := laptop()
 	h, err := mcphttp.New(&backend{}, sayers{}, o)
@@ -209,7 +210,7 @@ func TestSessionKeyOutOfReach(t *testing.T) {
 	begins := send(h, protocols[0].request(t, "initialize", `"capabilities":{}`))
 	begins.wantResult(t)
 	if id, ok := begins.header["Mcp-Session-Id"]; ok {
-		t.Errorf("it begins a session %q", id)
+		t.Errorf("initialize began session %q, want none", id)
 	}
 }
 
@@ -234,7 +235,7 @@ func TestSessionDelete(t *testing.T) {
 			t.Errorf("DELETE = %d %s", got.status, got.body)
 		}
 		if got := <-called; got.body != "" {
-			t.Errorf("its open call was answered %s", got.body)
+			t.Errorf("the session's open call got the answer %s, want none", got.body)
 		}
 		send(h, in(id, legacy.request(t, "tools/list", ``))).wantError(t, 404, -32001, "7")
 		remove(h, id).wantError(t, 404, -32001, "")
@@ -291,7 +292,7 @@ func TestCancelled(t *testing.T) {
 			}
 			got := <-answer
 			if kind := got.header.Get("Content-Type"); kind != "text/event-stream" || strings.Contains(got.body, `"id"`) {
-				t.Errorf("arguments %s: it was answered %s %s", arguments, kind, got.body)
+				t.Errorf("arguments %s: answer = %s %s", arguments, kind, got.body)
 			}
 			cancel(id, `7`) // it has ended
 		}
@@ -303,7 +304,7 @@ func TestCancelled(t *testing.T) {
 		cancel(id, `7`)
 		for range 2 {
 			if took := <-ended; took != 0 {
-				t.Errorf("of two calls of one id one ended after %v", took)
+				t.Errorf("a call whose id is used twice ended after %v, want 0", took)
 			}
 			<-twice
 		}
@@ -331,18 +332,18 @@ func TestSetLevel(t *testing.T) {
 		return <-wanted
 	}
 	if got := level(id); got != "info" {
-		t.Errorf("before it says: %q", got)
+		t.Errorf("level before setLevel = %q, want info", got)
 	}
 	for _, l := range []string{"debug", "notice", "emergency"} {
 		if got := send(h, in(id, legacy.request(t, "logging/setLevel", `"level":"`+l+`"`))).wantResult(t); got != "{}" {
 			t.Errorf("setLevel = %s", got)
 		}
 		if got := level(id); got != l {
-			t.Errorf("%s: it gets %q", l, got)
+			t.Errorf("level = %q, want %q", got, l)
 		}
 	}
 	if got := level(other); got != "info" {
-		t.Errorf("another session gets %q", got)
+		t.Errorf("level of another session = %q, want info", got)
 	}
 	for _, params := range []string{`"level":"loud"`, `"level":5`, ``} {
 		send(h, in(id, legacy.request(t, "logging/setLevel", params))).wantError(t, 200, -32602, "7")
@@ -368,7 +369,7 @@ func TestCapabilities(t *testing.T) {
 		{"on one machine", laptop(), `{"logging":{},"tools":{"listChanged":true}}`, `{"logging":{},"tools":{"listChanged":true}}`},
 		{"without a key", keyless, `{"tools":{"listChanged":true}}`, `{"logging":{},"tools":{"listChanged":true}}`},
 		{"a function that streams", function, `{"tools":{}}`, `{"logging":{},"tools":{}}`},
-		{"a function that does not", buffered, `{"tools":{}}`, `{"tools":{}}`},
+		{"a function without streams", buffered, `{"tools":{}}`, `{"tools":{}}`},
 	} {
 		h := newHandler(t, &backend{}, tt.o)
 		for want, r := range map[string]*http.Request{
@@ -382,7 +383,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// Every session id that a client sends is its own session or none.
+// The handler accepts a session id only if it is the sender's own.
 func FuzzSessionID(f *testing.F) {
 	o := laptop()
 	h, err := mcphttp.New(&backend{}, sayers{}, o)
@@ -399,7 +400,7 @@ func FuzzSessionID(f *testing.F) {
 		r.Header.Set("Authorization", "jwt ann")
 		r.Header["Mcp-Session-Id"] = []string{text}
 		want := http.StatusNotFound
-		if _, err := o.Seal.Open(t.Context(), seal.Session, text); err == nil || text == "" { // each fuzz process begins one
+		if _, err := o.Seal.Open(t.Context(), seal.Session, text); err == nil || text == "" { // the id belongs to the session of this fuzz process
 			want = http.StatusOK
 		}
 		if got := send(h, r); got.status != want {
@@ -420,6 +421,6 @@ func TestRememberedIsBounded(t *testing.T) {
 	}
 	send(h, in(last, legacy.request(t, "tools/list", ``))).wantResult(t)
 	if n := mcphttp.Remembered(h); n > 10_000 {
-		t.Errorf("%d sessions are remembered", n)
+		t.Errorf("%d sessions have state, want at most 10,000", n)
 	}
 }

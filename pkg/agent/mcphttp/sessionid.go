@@ -46,9 +46,9 @@ const (
 // begins a new session.
 const codeNoSession = -32001
 
-// owner returns a hash of a session's owner. Without a user, the hash equals the hash of older
-// versions, which had no users, so that their sessions continue. The two inputs of the hash never
-// collide. The old input begins with a letter of the authentication method. The list of
+// owner returns a hash of a session's owner. Without a user, it returns the hash of older versions,
+// which had no users, so that sessions continue after an update. The two inputs of the hash never
+// collide: the old input begins with a letter of the authentication method. The list of
 // [session.Hash] begins with a length, which is less than any letter.
 func owner(a identity.Agent) (out [ownerSize]byte) {
 	o := a.Owner()

@@ -62,7 +62,8 @@ func (l *liveSessions) get(t *sessionID) *liveSession {
 	return s
 }
 
-// forgetOne removes an idle session to make room, preferably an expired one among a few candidates.
+// forgetOne removes an idle session to make room. It looks at a few sessions, and prefers an
+// expired session.
 func (l *liveSessions) forgetOne() {
 	const looks = 32
 	n, found := 0, ""
@@ -94,7 +95,7 @@ func (l *liveSessions) enter(q *request) {
 	defer l.mu.Unlock()
 	s := l.get(q.token)
 	s.calls[q] = struct{}{}
-	if ended, _ := l.ended.has(q.token); ended { // it ended after its id was read
+	if ended, _ := l.ended.has(q.token); ended { // the session ended after its id was read
 		q.abandon()
 	}
 }

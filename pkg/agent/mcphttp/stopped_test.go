@@ -26,8 +26,8 @@ func gate(t *testing.T) (*gatewaytest.Gateway, http.Handler) {
 	return g, newHandler(t, gated{g}, laptop())
 }
 
-// A stopped agent is refused at every method except the handshake and ping, in every protocol and
-// with any session.
+// The gateway refuses every method of a stopped agent except the handshake and ping, in every
+// protocol and with any session.
 func TestStoppedAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, h := gate(t)
@@ -68,12 +68,12 @@ func TestStoppedAgent(t *testing.T) {
 			t.Errorf("server/discover: %d %s", got.status, got.body)
 		}
 		if got := send(h, in(sessions[0], httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil))); got.status == http.StatusForbidden {
-			t.Errorf("it cannot end its session: %s", got.body)
+			t.Errorf("a stopped agent cannot end its session: %s", got.body)
 		}
 		stoptest.Put(t, g.Approvals, stoptest.Agent("token:ci2"))
 		time.Sleep(2 * time.Second)
 		if got := send(h, legacy.request(t, mcp.MethodListTools, ``)); got.status != http.StatusOK {
-			t.Errorf("once it is undone: %d %s", got.status, got.body)
+			t.Errorf("after the end of the stop: %d %s", got.status, got.body)
 		}
 	})
 }
@@ -93,12 +93,12 @@ func TestStoppedAgentStreams(t *testing.T) {
 			}
 		}
 		if took := time.Since(at); took > 2*time.Second {
-			t.Errorf("they ended after %v", took)
+			t.Errorf("the streams ended after %v, want at most 2 s", took)
 		}
 	})
 }
 
-// A subscription reports a resource only while its server is not stopped.
+// While a server is stopped, a subscription does not report changes of its resources.
 func TestStoppedServerTellsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, h := gate(t)
@@ -116,11 +116,11 @@ func TestStoppedServerTellsNothing(t *testing.T) {
 		g.Sent()
 		time.Sleep(time.Minute)
 		if sent := g.Sent(); len(sent) > 0 {
-			t.Errorf("a stopped server was asked %v", sent)
+			t.Errorf("the gateway sent requests to a stopped server: %v", sent)
 		}
 		stoptest.Put(t, g.Approvals)
 		if got := c.next(); !strings.Contains(got, "resources/updated") {
-			t.Errorf("once it is undone: %s", got)
+			t.Errorf("after the end of the stop: %s", got)
 		}
 	})
 }

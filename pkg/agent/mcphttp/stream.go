@@ -13,15 +13,15 @@ import (
 
 const eventStream = "text/event-stream"
 
-// The times of a stream.
+// Intervals of a stream.
 const (
-	silence   = 10 * time.Second // until a waiting client gets the status and a comment
-	keepAlive = 15 * time.Second // between two comments
+	silence   = 10 * time.Second // a waiting client gets the status and a comment after this time
+	keepAlive = 15 * time.Second // interval between two comments
 )
 
-// A stream is the answer to one request. It is a single JSON object unless there are messages
-// before the result. With the first message it becomes text/event-stream. Messages wait in a
-// bounded queue, so that no client delays the call.
+// A stream is the answer to one request. Without messages before the result, the answer is a single
+// JSON object. The first message makes it text/event-stream. Messages wait in a bounded queue, so
+// that no client delays the call.
 type stream struct {
 	out   eventWriter
 	conn  context.Context    //nolint:containedctx // ends when the client disconnects
@@ -43,11 +43,11 @@ type phase int
 const (
 	notStarted phase = iota // no message so far: the answer may be one JSON object
 	open
-	finished // the last event is known, or the client has disconnected: no more messages
+	finished // the last event is known, or the client has disconnected; the stream accepts no more messages
 )
 
-// newStream returns the stream of a request whose client accepts one and wants the messages of
-// queue. call ends the request's work.
+// newStream returns the stream of a request whose client accepts streams. wanted accepts the
+// messages that the client wants. call ends the request's work.
 func newStream(w http.ResponseWriter, r *http.Request, wanted queue, call context.CancelFunc) *stream {
 	s := &stream{out: eventWriter{w: w}, conn: r.Context(), call: call, queue: wanted}
 	s.mu.Lock() // comment also takes the lock
@@ -116,13 +116,13 @@ func (s *stream) withdraw(id string) {
 func (s *stream) signal() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // write has a token already
+	default: // a wake-up is already pending
 	}
 }
 
-// end sends the last event, in parts; without parts, the stream ends without an answer. It returns
-// false if there was no message. The caller then writes the answer as one JSON object. Nothing
-// follows the last event. A nil stream is for a client that accepts no stream.
+// end sends the last event, in parts; without parts, the stream ends without an answer. If there
+// was no message, end returns false, and the caller writes the answer as one JSON object. Nothing
+// follows the last event. If the client accepts no stream, s is nil.
 func (s *stream) end(parts ...[]byte) bool {
 	if s == nil {
 		return false

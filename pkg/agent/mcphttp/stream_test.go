@@ -23,7 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A talk is the code of a call of the test's backend.
+// A talk is the code of a tool, for the test's backend.
 type talk = func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
 
 const done = `{"content":[]}`
@@ -82,7 +82,7 @@ func messages(t testing.TB, body string) (out []string) {
 	return out
 }
 
-// The messages of calls, byte for byte, in both protocols.
+// The golden file has the messages of calls, byte for byte, in both protocols.
 func TestStreams(t *testing.T) {
 	progress := func(c mcp.Client, params string) { c.Notify("notifications/progress", object(t, params)) }
 	message := func(c mcp.Client, params string) { c.Notify("notifications/message", object(t, params)) }
@@ -127,7 +127,7 @@ func TestStreams(t *testing.T) {
 			progress(c, `{"progress":1}`)
 			panic("boom")
 		}},
-		{"what is no matter of a call", `"p"`, "debug", func(_ context.Context, _ mcp.Request, c mcp.Client) (json.RawMessage, error) {
+		{"notifications that belong to no call", `"p"`, "debug", func(_ context.Context, _ mcp.Request, c mcp.Client) (json.RawMessage, error) {
 			c.Notify("notifications/tools/list_changed", rawjson.Object{})
 			c.Notify("notifications/cancelled", object(t, `{"requestId":7}`))
 			return nil, nil
@@ -154,7 +154,8 @@ func TestStreams(t *testing.T) {
 	golden.Check(t, "testdata/streams.golden", out.String())
 }
 
-// A client that accepts only JSON gets JSON, and a front that sends whole answers sends JSON.
+// The answer is JSON if the client accepts only JSON, and if the platform cannot send an answer in
+// parts.
 func TestNoStream(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		var heard atomic.Bool
@@ -164,15 +165,15 @@ func TestNoStream(t *testing.T) {
 		}}
 		plain := send(newHandler(t, b, nil), e.telling(t, `"p"`, ""))
 		for name, change := range map[string]func(r *http.Request, o *mcphttp.Options){
-			"it takes no stream":         func(r *http.Request, o *mcphttp.Options) { r.Header.Set("Accept", "*/*, text/event-stream;q=0") },
-			"it takes JSON alone":        func(r *http.Request, o *mcphttp.Options) { r.Header.Set("Accept", "application/json") },
-			"answers are sent whole":     func(r *http.Request, o *mcphttp.Options) { o.Stream = false },
-			"neither is there a session": func(r *http.Request, o *mcphttp.Options) { o.Stream, o.Alone = false, true },
+			"accepts no stream":        func(r *http.Request, o *mcphttp.Options) { r.Header.Set("Accept", "*/*, text/event-stream;q=0") },
+			"accepts only JSON":        func(r *http.Request, o *mcphttp.Options) { r.Header.Set("Accept", "application/json") },
+			"platform without streams": func(r *http.Request, o *mcphttp.Options) { o.Stream = false },
+			"alone without streams":    func(r *http.Request, o *mcphttp.Options) { o.Stream, o.Alone = false, true },
 		} {
 			r, o := e.telling(t, `"p"`, ""), mcphttp.Options{Stream: true}
 			change(r, &o)
 			if got := send(newHandler(t, b, &o), r); heard.Load() || got.body != plain.body || got.header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s: heard %v, %s", name, heard.Load(), got.body)
+				t.Errorf("%s: client accepts messages = %v, body %s", name, heard.Load(), got.body)
 			}
 		}
 	})
@@ -182,7 +183,7 @@ func TestStreamTimes(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		takes time.Duration
-		want  string // comments
+		want  string // times of the comments
 	}{
 		{"9 s", 9 * time.Second, ""},
 		{"11 s", 11 * time.Second, "10s"},
@@ -250,11 +251,11 @@ func TestStreamFlood(t *testing.T) {
 			logs += strings.Count(m, `"notifications/message"`)
 		}
 		if progress < 150 || progress > 300 || logs < 1000 || logs > 1300 {
-			t.Errorf("%d progress events and %d log messages were told in %v", progress, logs, takes)
+			t.Errorf("the client got %d progress events and %d log messages in %v", progress, logs, takes)
 		}
 		last := got[len(got)-3:]
 		if !strings.Contains(strings.Join(last, ""), fmt.Sprintf(`"progress":%d}`, n-1)) {
-			t.Errorf("the newest progress was not told: %s", last)
+			t.Errorf("the client did not get the newest progress: %s", last)
 		}
 		if want := fmt.Sprintf("Left out: %d log messages", n+1-(logs-1)); !strings.Contains(last[1], want) || !strings.Contains(last[1], `"level":"warning"`) {
 			t.Errorf("want %q in %s", want, last[1])
@@ -278,7 +279,7 @@ func TestStreamAfterAnswer(t *testing.T) {
 		before := w.Body.String()
 		(<-kept).Notify("notifications/progress", object(t, `{"progress":2}`))
 		if w.Body.String() != before || strings.Contains(before, `"progress":2`) {
-			t.Errorf("it was told after the answer: %s", w.Body)
+			t.Errorf("the client got a message after the answer: %s", w.Body)
 		}
 	}
 }
@@ -328,8 +329,8 @@ func write(t *testing.T, c net.Conn, r *http.Request) {
 	}
 }
 
-// If a client disconnects from a stream, its call ends: nobody could ever read the result. Before
-// the first message, in the handshake protocol, the call continues.
+// If a client disconnects from a stream, its call ends, because nobody could ever read the result.
+// In the handshake protocol, a call continues if its client disconnects before the first message.
 func TestStreamClientGone(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -338,9 +339,9 @@ func TestStreamClientGone(t *testing.T) {
 		ended    bool
 	}{
 		{"stateless", modern, false, true},
-		{"stateless, told something", modern, true, true},
+		{"stateless, after a message", modern, true, true},
 		{"handshake", legacy, false, false},
-		{"handshake, told something", legacy, true, true},
+		{"handshake, after a message", legacy, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -391,13 +392,13 @@ func TestStreamClientStalls(t *testing.T) {
 		}}, laptop())
 		write(t, serve(t, h), legacy.request(t, "tools/call", `"name":"echo"`))
 		if took := <-result; took > 30*time.Second {
-			t.Errorf("the call was held for %v", took)
+			t.Errorf("the client delayed the call for %v", took)
 		}
 	})
 }
 
-// A client that does not read a long JSON answer delays nothing either, and a client that reads
-// gets the whole answer.
+// If a client does not read a long JSON answer, the gateway waits for it only a bounded time. A
+// client that reads gets the whole answer.
 func TestClientStallsAtJSON(t *testing.T) {
 	for _, reads := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -417,12 +418,12 @@ func TestClientStallsAtJSON(t *testing.T) {
 				require.OK(t, err)
 				require.OK(t, res.Body.Close())
 				if want := `{"jsonrpc":"2.0","id":7,"result":` + result + `}`; string(body) != want {
-					t.Errorf("it reads %d bytes, want %d", len(body), len(want))
+					t.Errorf("the client read %d bytes, want %d", len(body), len(want))
 				}
 			}
 			<-ended
 			if took := time.Since(start); took > 15*time.Second {
-				t.Errorf("reads %v: the answer was held for %v", reads, took)
+				t.Errorf("client reads = %v: the request took %v", reads, took)
 			}
 		})
 	}

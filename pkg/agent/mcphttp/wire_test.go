@@ -17,7 +17,7 @@ func TestTools(t *testing.T) {
 		h := newHandler(t, &backend{}, nil)
 		list := send(h, e.request(t, "tools/list", ``)).wantResult(t)
 		if !strings.Contains(list, strings.TrimSuffix(strings.TrimPrefix(twoTools, "{"), "}")) {
-			t.Errorf("list is %s", list)
+			t.Errorf("list = %s", list)
 		}
 		call := send(h, e.request(t, "tools/call", `"name":"echo","arguments":{"a":1}`)).wantResult(t)
 		if !strings.Contains(call, `"text":"ok"`) {
@@ -39,7 +39,7 @@ func TestEndpoints(t *testing.T) {
 			r.URL.Path = path
 			send(newHandler(t, b, nil), r).wantResult(t)
 			if got := b.callers[0].Path; got != want {
-				t.Errorf("%s reaches the backend as %q, want %q", path, got, want)
+				t.Errorf("%s: toolset = %q, want %q", path, got, want)
 			}
 		})
 	}
@@ -85,11 +85,11 @@ func TestOrigin(t *testing.T) {
 				got.wantError(t, 403, 403, "7")
 			}
 			if b.touched() != tt.ok {
-				t.Errorf("origin %q: backend asked = %v", tt.origin, b.touched())
+				t.Errorf("origin %q: backend called = %v", tt.origin, b.touched())
 			}
 			cors := got.header.Get("Access-Control-Allow-Origin")
 			if want := tt.origin; (cors != "") != (tt.ok && want != "") || cors != "" && cors != want {
-				t.Errorf("origin %q is answered with %q", tt.origin, cors)
+				t.Errorf("origin %q: Access-Control-Allow-Origin = %q", tt.origin, cors)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestPreflight(t *testing.T) {
 		"x-mcp-toolsets", "x-mcp-tools", "x-mcp-enabled-tools", "x-mcp-exclude-tools", "x-mcp-disabled-tools", "x-mcp-readonly", "x-mcp-future",
 	} {
 		if !allowed[name] {
-			t.Errorf("%s may not be sent", name)
+			t.Errorf("header %s is not allowed", name)
 		}
 	}
 	if allowed["x-other"] || allowed["mcp-bad\x01name"] {
@@ -199,7 +199,7 @@ func TestMcpNameEncoded(t *testing.T) {
 			got.wantError(t, 400, -32020, "7")
 		}
 		if b.touched() != tt.ok {
-			t.Errorf("name %q, header %q: backend asked = %v", tt.name, tt.header, b.touched())
+			t.Errorf("name %q, header %q: backend called = %v", tt.name, tt.header, b.touched())
 		}
 	}
 }
