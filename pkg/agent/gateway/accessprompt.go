@@ -66,7 +66,7 @@ func (s *Session) addRequest(ctx context.Context, i int, now lockState, l *lockI
 		return ""
 	case h.last.Request != "" && now.status.UserCanLift():
 		l.more = append(l.more, s.overText(h.last))
-	case !now.status.UserCanLift(): // only the operator can: a request does not help
+	case !now.status.UserCanLift(): // only the operator can lift the lock: a request does not help
 		return ""
 	}
 	l.more = append(l.more, offerText(l.Name))

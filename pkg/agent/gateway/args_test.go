@@ -80,10 +80,10 @@ func TestArguments(t *testing.T) {
 		{"all", `{"query":"q","limit":50,"include_disabled":true,"detail":"full","read_only":true}`, 50, true},
 		{"an integer written as a float", `{"query":"q","limit":5.0}`, 5, false},
 		{"an integer written with an exponent", `{"query":"q","limit":1e1}`, 10, false},
-		{"nulls stand for what is not given", `{"query":"q","limit":null,"include_disabled":null,"detail":null}`, 10, false},
+		{"null counts as absent", `{"query":"q","limit":null,"include_disabled":null,"detail":null}`, 10, false},
 		{"other scripts", `{"query":"天気 погода"}`, 10, false},
 		{"control characters", `{"query":"a\u0000\u001b[2Jb"}`, 10, false},
-		{"as long as is taken", `{"query":"` + strings.Repeat("é", maxText) + `"}`, 10, false},
+		{"query of the maximum length", `{"query":"` + strings.Repeat("é", maxText) + `"}`, 10, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,14 +31,14 @@ func (s *scripted) Call(ctx context.Context, t upstream.Target, c upstream.Call)
 	return s.call(ctx, t, c)
 }
 
-// sealer returns a Sealer whose key is made of c.
+// sealer returns a Sealer whose key is derived from c.
 func sealer(c byte) *seal.Sealer {
 	return seal.New(func(context.Context) (seal.Keys, error) {
 		return seal.Keys{Current: bytes.Repeat([]byte{c}, seal.MinKey)}, nil
 	})
 }
 
-// An asker is a gateway with one server that asks its client.
+// An asker is a gateway with one server, whose calls ask the client questions.
 type asker struct {
 	*fixture
 	up   *scripted
@@ -46,8 +46,8 @@ type asker struct {
 	sent []upstream.Call
 }
 
-// pendingQuestion returns an asker whose calls go to call, and whose clients are stateless.
-// settings are the server's settings.
+// pendingQuestion returns an asker whose clients are stateless. call answers its calls, settings
+// are the server's settings, and holds says whether a call can wait for its client.
 func pendingQuestion(t *testing.T, settings string, holds bool, call func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error)) *asker {
 	a := &asker{fixture: serving(t, settings, "", def("act", "Acts.", ""), def("look", "Looks.", readOnly), def("other", "Acts, too.", ""))}
 	a.Clock.Set(time.Time{}, 0)
@@ -69,7 +69,7 @@ func able() mcp.Client {
 	return mcp.Client{Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}`)}
 }
 
-// do calls a tool of the server; more are further members of the params.
+// do calls a tool of the server. more has further members of the params.
 func (a *asker) do(ctx context.Context, client mcp.Client, tool, args, more string) (json.RawMessage, error) {
 	a.T.Helper()
 	variant := "call_tool_destructive"
@@ -102,7 +102,8 @@ func (a *asker) asked(raw json.RawMessage, err error) required {
 	return r
 }
 
-// back returns the members of params that come back with the answers to r, as key, result, ….
+// back returns the members of params with which a client answers r: the state, and the given
+// answers, as key, result, ….
 func (r required) back(answers ...string) string {
 	var o rawjson.Object
 	for i := 0; i < len(answers); i += 2 {
@@ -219,8 +220,8 @@ func TestStateOfAnotherRequest(t *testing.T) {
 	refused(foreign, raw, err)
 }
 
-// Without a key the gateway passes no question on. An answer that comes before its question goes to
-// the server.
+// Without a key the gateway passes no question on. If a client sends an answer before any question,
+// the answer goes to the server.
 func TestAskedWithoutState(t *testing.T) {
 	a := pendingQuestion(t, "", false, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 		return json.RawMessage(complete), nil
@@ -248,7 +249,8 @@ func TestAskedWithoutState(t *testing.T) {
 	a.fails(raw, err, "too long to pass on")
 }
 
-// The members of a state mean nothing in a handshake client's request, and reach no server.
+// In a handshake client's request, the members for a state have no meaning, and the gateway does
+// not send them to a server.
 func TestStateOfAHandshakeClient(t *testing.T) {
 	a := pendingQuestion(t, "", true, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 		return json.RawMessage(complete), nil
@@ -264,31 +266,31 @@ func TestHandshakeClientIsAsked(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		ask    func(context.Context, string, json.RawMessage) (json.RawMessage, error)
-		result string // of the server, before it has an answer
+		result string // the server's result until it gets an answer
 		want   string
 		sent   int
 	}{
-		{"and answers", func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		{"answers", func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 			if method != mcp.MethodElicit || string(params) != `{"message":"sure?"}` {
 				t.Errorf("asked %s %s", method, params)
 			}
 			return json.RawMessage(accept), nil
 		}, "", complete, 2},
-		{"and refuses", func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		{"refuses", func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 			return nil, &mcp.Error{Code: -1, Message: "not\nnow"}
 		}, "", `the client refused to give it: \"not\\nnow\". ` + unknown, 1},
-		{"and does not answer", func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		{"does not answer", func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}, "", "nobody gave it within 5 minutes. " + unknown, 1},
-		{"and is out of reach", func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		{"is disconnected", func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 			return nil, errors.New("gone")
 		},
 			"", "the client could not be asked. " + unknown, 1},
-		{"for what it has not declared", nil, `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"tools":[]}}}}`,
+		{"undeclared capability", nil, `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"tools":[]}}}}`,
 			"has not declared that it can give it: sampling", 1},
-		{"for too much", nil, `{"resultType":"input_required","inputRequests":{` + strings.Repeat(`"q":{"method":"roots/list"},`, 16) + `"q":{}}}`, "too long to pass on", 1},
-		{"for nothing, again and again", nil, `{"resultType":"input_required","requestState":"busy"}`, "asked for input too often", 9},
+		{"too many questions", nil, `{"resultType":"input_required","inputRequests":{` + strings.Repeat(`"q":{"method":"roots/list"},`, 16) + `"q":{}}}`, "too long to pass on", 1},
+		{"repeats without a question", nil, `{"resultType":"input_required","requestState":"busy"}`, "asked for input too often", 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -317,9 +319,9 @@ func TestHandshakeClientIsAsked(t *testing.T) {
 func TestHandshakeServerAsksItsClient(t *testing.T) {
 	a := pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
 		if _, err := c.Client.Ask(ctx, mcp.MethodListRoots, nil); err == nil {
-			t.Error("roots were asked for")
+			t.Error("Ask accepts roots, which the client has not declared")
 		} else if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != mcp.CodeMissingCapability {
-			t.Errorf("asked for roots: %v", err)
+			t.Errorf("Ask for roots = %v, want a missing capability", err)
 		}
 		return c.Client.Ask(ctx, mcp.MethodElicit, json.RawMessage(`{}`))
 	})
@@ -377,7 +379,7 @@ func TestReplay(t *testing.T) {
 	if err != nil || string(raw) != `{"content":[],"got":[{"action":"accept"},`+accept+`]}` || len(a.sent) != 3 {
 		t.Errorf("got %s, %v after %d calls", raw, err, len(a.sent))
 	}
-	// If a question differs each time, the call never ends.
+	// If each repeat asks another question, the gateway cancels the call.
 	next := two
 	for range 6 {
 		odd++
@@ -400,8 +402,8 @@ func TestReplay(t *testing.T) {
 
 var _ gateway.Upstream = (*scripted)(nil)
 
-// Prompts and resources whose servers ask work the same way. A question that cannot be passed on is
-// an error of the request.
+// Questions about prompts and resources work the same way. If the gateway cannot pass on a
+// question, the request returns an error.
 func TestItemsThatAsk(t *testing.T) {
 	a := &asker{fixture: everyItem(t)}
 	a.Clock.Set(time.Time{}, 0)

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A call that waits with a question is audited as sent. The request with the answer sends nothing,
-// and has the call's result.
+// If a call waits for the answer to a question, its audit line shows the call as sent. The line of
+// the request with the answer shows nothing as sent, and has the call's result.
 func TestAuditParkedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string {
@@ -37,8 +37,8 @@ func TestAuditParkedCall(t *testing.T) {
 	})
 }
 
-// A stop that cancels a call is the decision about the call, even if the call can wait for its
-// client.
+// If a stop cancels a call, the audit line names the stop as the decision, even if the call can
+// wait for its client.
 func TestAuditStoppedCall(t *testing.T) {
 	for _, holds := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 // requestTime returns the time limit of the request.
 func (s *Session) requestTime() time.Duration {
 	limit := s.g.o.CallTime + approvalTime
-	if s.client.Ask != nil { // a person's time does not count; the call limits its questions
+	if s.client.Ask != nil { // add the time for a person's answers
 		limit += maxRequests * mcp.AskTime
 	}
 	return limit

@@ -37,7 +37,7 @@ func TestCallLocked(t *testing.T) {
 				first = r.Raw
 			}
 			if r.Raw != first {
-				t.Errorf("%s: the variant is told before the lock: %s", name, r.Text)
+				t.Errorf("%s: the answer depends on the variant: %s", name, r.Text)
 			}
 			checkLocked(t, name, status, r)
 			if want := (observe.Target{Name: name, By: status}); counts.Blocked != want {
@@ -52,7 +52,7 @@ func TestCallLocked(t *testing.T) {
 	gw.sentNothing()
 	for _, secret := range []string{"example.com/mcp", "principal.floor", "forbid"} {
 		if strings.Contains(all, secret) {
-			t.Errorf("an answer carries %q", secret)
+			t.Errorf("an answer contains %q", secret)
 		}
 	}
 }
@@ -82,7 +82,8 @@ func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
 	}
 }
 
-// For a client that counts errors, the answer to a locked call has the same text, but is no error.
+// With "locked": "result", the answer to a locked call has the same text, but is no error. The
+// setting is for clients that count errors.
 func TestCallLockedAsResult(t *testing.T) {
 	asError, asResult := everyStatus(t), everyStatus(t)
 	asResult.Configure(map[string]string{"waiting": `"approval":"manual"`, "denied": `"disabled_tools":["purge_*"]`, "off": `"enabled":false`}, `"gateway": {"locked": "result"}`)
@@ -103,7 +104,7 @@ func TestCallLockedAsResult(t *testing.T) {
 	asResult.sentNothing()
 }
 
-// The operator's note on a rule belongs to the denial, not to an earlier reason.
+// An answer has the note of a rule only if that rule is the reason for the lock.
 func TestCallLockedNote(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Forbid(`@id("no-paper") @reason("Paper is expensive") forbid (principal, action, resource == Tool::"off:print_document");`)
@@ -189,9 +190,9 @@ func TestCallTierOfAgent(t *testing.T) {
 		t.Fatalf("destructive: %v", err)
 	}
 	if scope, ok := errors.AsType[*identity.Error](err); !ok || scope.Kind != identity.Scope || scope.Scopes[0] != "destructive" {
-		t.Errorf("the refusal does not carry its scope: %v", err)
+		t.Errorf("the refusal lacks its scope: %v", err)
 	}
-	// The lock comes first: every agent gets a locked tool's lock.
+	// The lock comes before the tier: every agent can read why a tool is locked.
 	if r := gw.Call("call_tool_destructive", `{"name":"waiting:upload_document"}`); !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("locked: %s", r.Text)
 	}
@@ -236,20 +237,20 @@ func TestCallMeta(t *testing.T) {
 
 func TestCallDecision(t *testing.T) {
 	gw := everyStatus(t)
-	gw.search(`{"query":"document"}`) // the state is fresh now, for 2 s
+	gw.search(`{"query":"document"}`) // the gateway uses this state for 2 s
 	call := func(id string) bool {
 		return !gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)).IsError
 	}
 	if call("waiting:upload_document") {
-		t.Error("called before it was approved")
+		t.Error("the tool is callable before its approval")
 	}
 	gw.Decide("waiting:upload_document", "approve")
 	if !call("waiting:upload_document") {
-		t.Error("not called although it is approved")
+		t.Error("the approved tool is not callable")
 	}
 	gw.Decide("docs:delete_document", "disable")
 	if call("docs:delete_document") {
-		t.Error("called although it is disabled")
+		t.Error("the disabled tool is callable")
 	}
 }
 
@@ -262,7 +263,7 @@ func TestCallOtherDefinition(t *testing.T) {
 	if _, err := gw.Syncer.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	gw.Decide("docs:delete_document", "approve") // the new one; the gateway still has the old one
+	gw.Decide("docs:delete_document", "approve") // approves the new definition; the gateway still has the old one
 	if r := gw.Call("call_tool_destructive", `{"name":"docs:delete_document"}`); !r.IsError || !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("%s", r.Raw)
 	}
@@ -282,7 +283,7 @@ func TestCallRecordUnread(t *testing.T) {
 		t.Errorf("%d reads, %s", reads, r.Raw)
 	}
 	if !strings.Contains(gw.Log.String(), "arn:aws") {
-		t.Error("the log does not say why")
+		t.Error("the log lacks the cause")
 	}
 	// A lock that no decision can end needs no record.
 	for id, status := range map[string]string{"denied:purge_documents": "disabled_by_config", "off:print_document": "server_disabled"} {
@@ -335,10 +336,10 @@ func TestCallable(t *testing.T) {
 	all := gw.Open().Callable()
 	gw.Agent.Tiers = []tool.Tier{tool.Read}
 	if read := gw.Open().Callable(); read == 0 || read >= all {
-		t.Errorf("%d tools can be called, %d of them by who may only read", all, read)
+		t.Errorf("callable tools: %d with all tiers, %d with tier read", all, read)
 	}
 	gw.Agent.Servers = nil
 	if n := gw.Open().Callable(); n != 0 {
-		t.Errorf("%d tools without a server", n)
+		t.Errorf("%d callable tools without a server, want 0", n)
 	}
 }

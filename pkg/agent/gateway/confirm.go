@@ -28,7 +28,7 @@ type confirm struct {
 
 // confirmInfo tells programs that each call of a tool needs a person's confirmation.
 type confirmInfo struct {
-	Request string `json:"request,omitempty"` // made for this call; "": impossible
+	Request string `json:"request,omitempty"` // id of the request for this call; "": no request was possible
 }
 
 // spentText returns a text about the confirmation of a failed call. A failure does not restore the
@@ -49,7 +49,7 @@ func (c confirm) spentText(delivered bool) string {
 // back with an answer to its server's question was confirmed earlier.
 func (s *Session) checkConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
 	if s.caller.Modern && r.Rest.Get(requestState) != nil {
-		lock := now // few calls come back, and each request makes a session
+		lock := now // a copy for the few calls that come back keeps Session small
 		s.confirm.now = &lock
 		return nil, nil // exchange checks the confirmation
 	}

@@ -43,7 +43,7 @@ func TestConfirmedCallTakesNothingAlong(t *testing.T) {
 func TestConfirmedCallThatAsksEnds(t *testing.T) {
 	question := json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form","message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"theirs"}`)
 	for name, ends := range map[string]func(u *unlocking){
-		"stopped, and that undone": func(u *unlocking) {
+		"stopped, and the stop undone": func(u *unlocking) {
 			u.Clock.Wait(time.Second)
 			server := stop.Target{Server: "s"}
 			_, err := stop.NewStore(u.Approvals).Change(u.T.Context(), func(s stop.Stops) (stop.Stops, error) {

@@ -33,12 +33,12 @@ func TestConfirmOneCall(t *testing.T) {
 	id := list[0].ID
 	u.holds("the first call", text, "Nothing was called.", "Access request "+id+" recorded.", "/admin/ask/"+id)
 	if kept, err := u.Requests().Arguments(t.Context(), request.AgentOf(u.Agent).Key(), id); err != nil || string(kept) != args {
-		t.Errorf("kept: %s %v", kept, err)
+		t.Errorf("stored arguments = %s, %v", kept, err)
 	}
 	text, ran = u.pay(args)
 	u.holds("asked again", text, "You requested access just now ("+id+", open).")
 	if ran || len(u.asked().List) != 1 {
-		t.Errorf("asked again: %+v", u.asked().List)
+		t.Errorf("requests after the second call = %+v, want 1", u.asked().List)
 	}
 	u.decides(id, request.Confirmed, 0, "")
 	if text, ran := u.pay(`{"to":"kim","amount":6}`); ran || strings.Contains(text, id) {
@@ -50,7 +50,7 @@ func TestConfirmOneCall(t *testing.T) {
 	text, ran = u.pay(args)
 	u.holds("the second use", text, "The confirmation "+id+" was used for a call just now", "Access request R-")
 	if ran || len(u.Sent()) != 1 {
-		t.Errorf("%d calls were sent", len(u.Sent()))
+		t.Errorf("%d calls were sent, want 1", len(u.Sent()))
 	}
 	if list := u.asked().List; len(list) != 3 {
 		t.Errorf("%d requests, want one each for the two calls and the other arguments", len(list))
@@ -79,13 +79,13 @@ func TestConfirmationsAreRefused(t *testing.T) {
 	u.decides(id, request.Confirmed, 0, "")
 	u.Clock.Wait(request.UseFor)
 	if text, ran := u.pay(`{"n":2}`); ran {
-		t.Errorf("after its hour: %s", text)
+		t.Errorf("the call ran with an expired confirmation: %s", text)
 	}
 	u.sentNothing()
 }
 
-// The use is written before the call is sent. If the write fails, nothing is called, and a written
-// use is not restored.
+// The gateway stores the use of a confirmation before it sends the call. If the write fails, it
+// does not send the call. If the store has the use anyway, the confirmation is used up.
 func TestUseIsWrittenFirst(t *testing.T) {
 	u := unlock(t)
 	_, _ = u.pay(`{}`)
@@ -93,7 +93,7 @@ func TestUseIsWrittenFirst(t *testing.T) {
 	u.decides(id, request.Confirmed, 0, "")
 	u.Approvals.Documents.OnPut = documenttest.PutOf("USED#", func() (bool, error) { return true, errors.New("answer lost") })
 	text, ran := u.pay(`{}`)
-	u.holds("a use that may be noted", text, "Nothing was called", id)
+	u.holds("a use that may be stored", text, "Nothing was called", id)
 	u.Approvals.Documents.OnPut = nil
 	if text2, ran2 := u.pay(`{}`); ran || ran2 || !strings.Contains(text2, "was used") {
 		t.Errorf("called again: %v %s", ran2, text2)
@@ -101,7 +101,8 @@ func TestUseIsWrittenFirst(t *testing.T) {
 	u.sentNothing()
 }
 
-// The confirmation of one call is offered in the same ways, and its link is the request's link.
+// A client gets the link for a confirmation in the same ways as the link for access. It is the link
+// of the stored request.
 func TestConfirmationAskedByItsClient(t *testing.T) {
 	u := unlock(t)
 	c := u.human(true)
@@ -117,12 +118,12 @@ func TestConfirmationAskedByItsClient(t *testing.T) {
 	u.decides(id, request.Confirmed, 0, "")
 	raw, err = u.as(c, "pay", fmt.Sprintf(`,"requestState":%q`, state))
 	if err != nil || !strings.Contains(string(raw), "pay did it") {
-		t.Errorf("the retry once it is confirmed: %s %v", raw, err)
+		t.Errorf("the retry after the confirmation: %s %v", raw, err)
 	}
 }
 
 // A client cannot forge or borrow a state to run a call that nobody confirmed.
-func TestConfirmationIsNotGoneRound(t *testing.T) {
+func TestConfirmationIsNotBypassed(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		u := unlock(t)
 		c := u.human(modern)
@@ -176,7 +177,7 @@ func TestConfirmedCallThatAsks(t *testing.T) {
 	before := sent
 	raw, err = u.as(c, "pay", fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q":{"action":"accept","content":{}}}`, state))
 	if err != nil || !strings.Contains(string(raw), "nobody confirmed this call") || sent != before {
-		t.Errorf("a question of before: %s %v", raw, err)
+		t.Errorf("the answer to an earlier question: %s %v", raw, err)
 	}
 }
 

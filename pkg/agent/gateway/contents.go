@@ -19,7 +19,7 @@ const maxParts = 1000
 // checkContents refuses the answer to a read if a part has the URI of another server's resource or
 // of a locked item, because a client may cache the part under this URI.
 func (s *Session) checkContents(ctx context.Context, from source, uri string, result json.RawMessage) error {
-	contents, _ := rawjson.Elements(rawjson.Get(result, "contents")) // other types have none for clients
+	contents, _ := rawjson.Elements(rawjson.Get(result, "contents")) // clients see no parts in another type
 	own, parts := from.server.Config.Name, 0
 	for _, content := range contents {
 		other := rawjson.Text(rawjson.Get(content, "uri"))

@@ -146,12 +146,12 @@ func TestListDirectPages(t *testing.T) {
 			break
 		}
 		if cursor = next; pages == 1 {
-			gw.Decide("s:t060", "disable") // changes between pages move no other tool
+			gw.Decide("s:t060", "disable") // a change between pages does not move other tools
 			gw.Clock.Wait(3 * time.Second)
 		}
 	}
 	if len(names) != 119 || pages < 4 {
-		t.Errorf("%d tools on %d pages, want 119 on some", len(names), pages)
+		t.Errorf("got %d tools on %d pages, want 119 on at least 4", len(names), pages)
 	}
 	for i, name := range names[1:] {
 		if name <= names[i] {
@@ -160,7 +160,7 @@ func TestListDirectPages(t *testing.T) {
 	}
 	_, err := gw.Open().ListTools(t.Context(), "bm90IG1pbmU")
 	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
-		t.Errorf("a cursor of another's making: %v", err)
+		t.Errorf("a cursor that the gateway did not make: %v", err)
 	}
 }
 

@@ -53,7 +53,8 @@ type ExplainedTool struct {
 	Rank              int         // in its group, from 1
 	Lexical, Semantic float64     // parts of the rank, 0 to 1
 
-	// Checks are in order. If one hides the tool, the later checks show its state without that.
+	// Checks are in order. If a check hides the tool, the later checks show the tool's state as if
+	// it were not hidden.
 	Checks []Check
 }
 
@@ -74,7 +75,7 @@ const (
 	checkPolicy   = "policy"   // no rule of policy.cedar denies it
 	checkPerson   = "person"   // no person has disabled or blocked it
 	checkApproval = "approval" // its definition is approved, or need not be
-	checkGrant    = "grant"    // a person lets this agent call it, which overrides the two before; absent if nobody does
+	checkGrant    = "grant"    // a person's grant for this agent, which overrides the two checks before; absent without a grant
 	checkTier     = "tier"     // the agent may call tools of its tier
 )
 

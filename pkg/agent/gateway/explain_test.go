@@ -46,7 +46,7 @@ func TestTrialSaysWhy(t *testing.T) {
 	got := map[string]string{}
 	for _, g := range trial.Groups {
 		if g.Total != len(g.Tools) {
-			t.Errorf("%s: %d of %d", g.Name, len(g.Tools), g.Total)
+			t.Errorf("%s: got %d tools, total %d", g.Name, len(g.Tools), g.Total)
 		}
 		for n, x := range g.Tools {
 			if x.Rank != n+1 || x.Lexical <= 0 {
@@ -65,7 +65,7 @@ func TestTrialSaysWhy(t *testing.T) {
 		}
 	}
 	if want := gw.Call("retrieve_tools", `{"query":"file","limit":20}`); !strings.Contains(string(trial.Answer), fmt.Sprintf("%q", want.Text)) {
-		t.Errorf("the answer is not the agent's: %s\n%s", trial.Answer, want.Text)
+		t.Errorf("answer = %s\nwant the agent's answer %s", trial.Answer, want.Text)
 	}
 	for _, hidden := range []string{"file_other", "file_apart", "file_unoffered"} {
 		if strings.Contains(string(trial.Answer)+string(trial.Menu), hidden) {
@@ -73,7 +73,7 @@ func TestTrialSaysWhy(t *testing.T) {
 		}
 	}
 	if len(gw.Sent()) > 0 {
-		t.Error("something was called")
+		t.Error("the explanation called a server")
 	}
 }
 
@@ -102,13 +102,13 @@ func TestTrialAgreesWithCalls(t *testing.T) {
 			raw, err := gw.Try(fmt.Sprintf(`{"name":"call_tool_%v","arguments":{"name":%q}}`, x.Tier, x.ID))
 			called := err == nil && !strings.Contains(string(raw), `"isError":true`)
 			if called != passed {
-				t.Errorf("%v: %s, and the call says %s %v", x.ID, failed(x), raw, err)
+				t.Errorf("%v: failed checks %q, but the call returned %s, %v", x.ID, failed(x), raw, err)
 			}
 			if hidden := strings.Contains(string(raw), "was not found"); hidden != (g.Name == "hidden") {
-				t.Errorf("%v is %s, and the call says %s", x.ID, g.Name, raw)
+				t.Errorf("%v is in group %s, but the call returned %s", x.ID, g.Name, raw)
 			}
 			if g.Name == "locked" && !strings.Contains(string(raw), "is locked: "+string(x.Status)) {
-				t.Errorf("%v is %s, and the call says %s", x.ID, x.Status, raw)
+				t.Errorf("%v is %s, but the call returned %s", x.ID, x.Status, raw)
 			}
 		}
 	}

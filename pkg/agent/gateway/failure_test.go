@@ -98,14 +98,14 @@ func TestCallServerJustFailed(t *testing.T) {
 		gw.States.Refresh(t.Context())
 		gw.Clock.Wait(tt.for_ - time.Second)
 		if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); !r.IsError || !strings.Contains(r.Text, tt.text) || len(gw.Sent()) != 0 {
-			t.Errorf("%s, before its time is over: %s", tt.status, r.Raw)
+			t.Errorf("%s, before the retry time: %s", tt.status, r.Raw)
 		}
 		if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
-			t.Errorf("%s: its tools are not found any more", tt.status)
+			t.Errorf("%s: a search does not find the server's tools", tt.status)
 		}
 		gw.Clock.Wait(time.Second)
 		if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError || len(gw.Sent()) != 1 {
-			t.Errorf("%s, after its time: %s", tt.status, r.Raw)
+			t.Errorf("%s, after the retry time: %s", tt.status, r.Raw)
 		}
 	}
 }

@@ -18,8 +18,9 @@ const (
 	openRequest = `"review": {"findings": "wait"}`
 )
 
-// With "findings": "wait", a tool with a severe finding is callable only if a person approved that
-// very definition. Searches and calls agree, and no agent reads its text before.
+// With "findings": "wait", a tool with a severe finding is callable only if a person approved
+// exactly this definition. Searches and calls agree. No agent reads the tool's text before the
+// approval.
 func TestSevereFindings(t *testing.T) {
 	approve := func(gw *fixture) { gw.Decide("s:read", "approve") }
 	becomes := func(definition string) func(*fixture) {
@@ -41,31 +42,31 @@ func TestSevereFindings(t *testing.T) {
 		then               func(*fixture)
 		status, text       string // "": callable
 	}{
-		{"a first list, shown", "on_change", showing, hides, nil, "", "Reads it."},
-		{"a first list waits", "on_change", openRequest, hides, nil, "pending_approval", ""},
-		{"a first list without a finding", "on_change", openRequest, harmless, nil, "", "Reads it."},
+		{"first list, findings shown", "on_change", showing, hides, nil, "", "Reads it."},
+		{"first list, tool waits", "on_change", openRequest, hides, nil, "pending_approval", ""},
+		{"first list, no finding", "on_change", openRequest, harmless, nil, "", "Reads it."},
 		{"approval off, shown", "off", showing, hides, nil, "", "Reads it."},
 		{"approval off waits", "off", openRequest, hides, nil, "pending_approval", ""},
 		{"approval off, no finding", "off", openRequest, harmless, nil, "", "Reads it."},
 		{"a person approved it", "on_change", openRequest, hides, approve, "", "Reads it."},
 		{"a person approved it, manual", "manual", openRequest, hides, approve, "", "Reads it."},
 		{"a person approved it, approval off", "off", openRequest, hides, approve, "", "Reads it."},
-		{"and undid that", "on_change", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "undo") }), "pending_approval", ""},
-		{"and disabled it", "off", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "disable") }), "disabled_by_user", "Reads it."},
-		{"and blocked it", "off", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "block") }), "disabled_by_user", ""},
-		{"disabled, it is not shown", "off", openRequest, hides, func(gw *fixture) { gw.Decide("s:read", "disable") }, "disabled_by_user", ""},
-		{"it comes later, the text before it was a first list's", "on_change", openRequest, harmless, becomes(hides), "pending_approval", ""},
-		{"it comes later, a person approved the text before it", "on_change", openRequest, harmless, do(approve, becomes(hides)), "pending_approval", "Reads it."},
-		{"it comes later, approval off", "off", openRequest, harmless, do(approve, becomes(hides)), "pending_approval", "Reads it."},
-		{"it goes again", "off", openRequest, hides, becomes(harmless), "", "Reads it."},
+		{"approved, then undone", "on_change", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "undo") }), "pending_approval", ""},
+		{"approved, then disabled", "off", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "disable") }), "disabled_by_user", "Reads it."},
+		{"approved, then blocked", "off", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "block") }), "disabled_by_user", ""},
+		{"disabled without approval", "off", openRequest, hides, func(gw *fixture) { gw.Decide("s:read", "disable") }, "disabled_by_user", ""},
+		{"later finding, earlier text of a first list", "on_change", openRequest, harmless, becomes(hides), "pending_approval", ""},
+		{"later finding, earlier text approved", "on_change", openRequest, harmless, do(approve, becomes(hides)), "pending_approval", "Reads it."},
+		{"later finding, approval off", "off", openRequest, harmless, do(approve, becomes(hides)), "pending_approval", "Reads it."},
+		{"finding removed", "off", openRequest, hides, becomes(harmless), "", "Reads it."},
 		{"at another URL", "off", openRequest, hides, do(approve, func(gw *fixture) {
 			gw.Server("s").URL = "https://elsewhere.example.com/mcp"
 			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)
-		}), "pending_approval", "Reads it."}, // the approved definition, which the catalog has then
-		{"the setting counts at once", "off", showing, hides, func(gw *fixture) {
+		}), "pending_approval", "Reads it."}, // the text of the approved definition, which the catalog still has
+		{"setting changed to wait", "off", showing, hides, func(gw *fixture) {
 			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)
 		}, "pending_approval", ""},
-		{"and so does its end", "off", openRequest, hides, func(gw *fixture) {
+		{"setting changed to show", "off", openRequest, hides, func(gw *fixture) {
 			gw.Configure(map[string]string{"s": `"approval": "off"`}, showing)
 		}, "", "Reads it."},
 	} {

@@ -46,12 +46,12 @@ type Options struct {
 	Sealer   *seal.Sealer     // for state that clients keep; nil: no questions to stateless clients
 	Requests request.Asks     // access requests of agents; nil: agents cannot request access
 	SignIns  bool             // the gateway can sign in to servers
-	Asks     bool             // agents may request access if the config does not say so
+	Asks     bool             // agents may request access if the config does not decide this
 	Audit    audit.Readier    // checked before calls whose audit line the config requires; nil: never
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now
 
-	// OnRequest is called with each request that an agent opens, and the agent's id; nil: no call.
+	// The gateway calls OnRequest for each access request that an agent opens. nil: no call.
 	OnRequest func(ctx context.Context, agent string, r request.Request)
 
 	// Scope returns the OAuth scope that grants a tier, or "" if none does. nil: the scope has the

@@ -26,8 +26,8 @@ func TestCallHeaders(t *testing.T) {
 		{"null", `{"region":null}`, nil, ""},
 		{"another tool's", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-Other": {"x"}}, ""},
 		{"twice the same", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu", "eu"}}, ""},
-		{"says something else", `{"region":"us"}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
-		{"twice, once something else", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu", "us"}}, "Mcp-Param-Region"},
+		{"another value", `{"region":"us"}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
+		{"twice, one with another value", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu", "us"}}, "Mcp-Param-Region"},
 		{"missing", `{"region":"eu","n":1}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-N"},
 		{"without its argument", `{}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
 		{"with null as its argument", `{"region":null}`, http.Header{"Mcp-Param-Region": {"null"}}, "Mcp-Param-Region"},
@@ -43,7 +43,7 @@ func TestCallHeaders(t *testing.T) {
 			}
 			err := call(true)
 			if called := len(gw.Sent()) > 0; called != (tt.refused == "") {
-				t.Errorf("called: %v, %v", called, err)
+				t.Errorf("called = %v, error %v", called, err)
 			}
 			e, ok := errors.AsType[*mcp.Error](err)
 			if ok != (tt.refused != "") || ok && (e.Code != -32020 || e.Status != 400 || !strings.Contains(e.Message, tt.refused)) {

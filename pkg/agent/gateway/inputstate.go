@@ -54,7 +54,7 @@ type inputState struct {
 // hash, but the format of its JSON may differ.
 func callHash(t upstream.Target, c upstream.Call) []byte {
 	arguments, err := tool.Canonical(c.Arguments)
-	if err != nil { // other requests must have the same bytes
+	if err != nil { // without a canonical form, a repeated request must have the same bytes
 		arguments = c.Arguments
 	}
 	request := []string{t.ID, t.URL, c.Method, c.Name, string(arguments)}

@@ -212,8 +212,8 @@ func TestGetItem(t *testing.T) {
 	}
 }
 
-// The lock of a prompt or a resource has the same content as the lock of a tool, in its own words.
-// Nothing is sent.
+// The lock of a prompt or a resource has the same content as the lock of a tool, with words for its
+// kind. The gateway sends nothing to a server.
 func TestItemLocked(t *testing.T) {
 	for mode, rest := range map[string][]string{"search": nil, "direct": {directMode}} {
 		gw := everyItem(t, rest...)
@@ -319,13 +319,13 @@ func TestItemTierOfAgent(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if e := gw.refused("prompts/get", `{"name":"waiting__ask"}`); e.Code != 4030 {
-		t.Errorf("the lock comes first: %+v", e)
+		t.Errorf("got %+v, want the lock", e)
 	}
 	gw.sentNothing()
 }
 
-// A request that selects less omits prompts and resources like tools. If none is left, their
-// methods do not exist.
+// The selection of a request applies to prompts and resources as it does to tools. If it leaves
+// none of them, their methods do not exist.
 func TestItemSelection(t *testing.T) {
 	gw := everyItem(t)
 	gw.Path = "/readonly"

@@ -67,7 +67,7 @@ func TestCallTimeout(t *testing.T) {
 			t.Errorf("%s: the call may take %v, want %v", setting, up.target.Timeout, want)
 		}
 		if up.left <= 20*time.Second || up.left > 25*time.Second {
-			t.Errorf("%s: the request has %v left, want 25 s less what went by", setting, up.left)
+			t.Errorf("%s: the request has %v left, want between 20 s and 25 s", setting, up.left)
 		}
 	}
 }

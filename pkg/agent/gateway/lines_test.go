@@ -62,7 +62,7 @@ func readLines(t testing.TB, text string) (f found, tags map[string]string) {
 			f.Notice = after
 		default:
 			if !isLocked || strings.Contains(before, " ") {
-				t.Errorf("a line of no kind: %q", line)
+				t.Errorf("line of an unknown kind: %q", line)
 			}
 		}
 	}
@@ -85,7 +85,8 @@ func readAnswer(t testing.TB, text string) (f found, tags map[string]string) {
 	return f, tags
 }
 
-// The same tools in both forms, with each lock, and with more names than descriptions.
+// Both forms of an answer have the same tools. The answers include each lock, and more names than
+// descriptions.
 func TestRetrieveLines(t *testing.T) {
 	gw := everyStatus(t)
 	settings := map[string]string{"denied": `"disabled_tools":["purge_*"]`, "waiting": `"approval":"manual"`, "off": `"enabled":false`}
@@ -196,8 +197,8 @@ func TestRetrieveLinesTokens(t *testing.T) {
 	gw.Clock.Wait(time.Minute)
 	queries := queriesOf(t, filepath.Join(data, "retrieval-dev", "golden.json"))
 	five, ten := gw.cost(queries, 5), gw.cost(queries, 10)
-	t.Logf("%d queries: 5 results have %.1f tokens on the mean, 10 have %.1f", len(queries), five, ten)
+	t.Logf("%d queries: 5 results have %.1f tokens on average, 10 have %.1f", len(queries), five, ten)
 	if five > tokensOfFiveLines || ten > tokensOfTenLines {
-		t.Errorf("5 lines have %.1f tokens on the mean, want at most %d; 10 have %.1f, want at most %d", five, tokensOfFiveLines, ten, tokensOfTenLines)
+		t.Errorf("5 lines have %.1f tokens on average, want at most %d; 10 have %.1f, want at most %d", five, tokensOfFiveLines, ten, tokensOfTenLines)
 	}
 }

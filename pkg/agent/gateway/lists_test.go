@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// The list of tools has another version if, and only if, tools/list has another answer.
+// The version of the list of tools changes if, and only if, the answer of tools/list changes.
 func TestLists(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		gw := newFixture(t)
@@ -34,18 +34,18 @@ func TestLists(t *testing.T) {
 			last = now
 		}
 		step("nothing", false, func() {})
-		step("a sync that finds the same", false, func() { gw.Sync() })
+		step("a sync without changes", false, func() { gw.Sync() })
 		step("a tool is disabled", true, func() { gw.Decide("fs:read", "disable") })
 		step("a tool is enabled", true, func() { gw.Decide("fs:read", "enable") })
 		step("annotations of the operator", true, func() {
 			gw.Configure(map[string]string{"fs": `"annotations":{"write":{"readOnlyHint":true}}`}, mode)
 		})
-		step("a tool more, that waits", false, func() {
+		step("a new tool waits", false, func() {
 			srv.Tools = append(srv.Tools, gatewaytest.Tool("other", "Another.", ""))
 			gw.Configure(map[string]string{"fs": `"approval":"manual","annotations":{"write":{"readOnlyHint":true}}`}, mode)
 			gw.Sync()
 		})
-		step("it is approved", true, func() { gw.Decide("fs:other", "approve") })
-		step("a rule denies it", true, func() { gw.Forbid(`forbid (principal, action, resource == Tool::"fs:other");`) })
+		step("the new tool is approved", true, func() { gw.Decide("fs:other", "approve") })
+		step("a rule denies the new tool", true, func() { gw.Forbid(`forbid (principal, action, resource == Tool::"fs:other");`) })
 	}
 }

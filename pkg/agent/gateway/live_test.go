@@ -117,9 +117,9 @@ func TestLiveServerComesBack(t *testing.T) {
 		}
 	}
 	require.OK(t, srv.Return())
-	gw.Clock.Wait(time.Minute) // a refused connection counts as a failure for that long
+	gw.Clock.Wait(time.Minute) // the gateway retries a refused connection after a minute
 	if raw, err := gw.Try(call); err != nil || !strings.Contains(string(raw), `"name":"act"`) {
-		t.Errorf("after it came back: %s, %v", raw, err)
+		t.Errorf("after the server's return: %s, %v", raw, err)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestLiveServerComesBack(t *testing.T) {
 func TestLiveEraIsRemembered(t *testing.T) {
 	gw, srv := live(t, "s", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: definitions(def("act", "Act.", ""))})
 	if len(srv.Received("server/discover")) != 1 {
-		t.Fatal("the first sync did not ask for the era")
+		t.Fatal("the first sync did not send server/discover")
 	}
 	srv.ForgetRequests()
 	gw.Restart()

@@ -19,13 +19,13 @@ func (gw *fixture) lockNote() string {
 		gw.T.Errorf("note %q, text %s", lock.Note, r.Text)
 	}
 	if !r.IsError {
-		gw.T.Errorf("the call was made: %s", r.Raw)
+		gw.T.Errorf("the locked tool was called: %s", r.Raw)
 	}
 	return lock.Note
 }
 
-// A call returns the note of the person who locked the tool, if they share it, and no other text of
-// people.
+// The answer to a locked call has the note of the person who locked the tool, if they share the
+// note. It has no other text of people.
 func TestCallSaid(t *testing.T) {
 	tell := func(note string) approval.Author { return approval.Author{Actor: "kim", Note: note, Tell: true} }
 	long := strings.Repeat("é", 400)
@@ -35,20 +35,20 @@ func TestCallSaid(t *testing.T) {
 	}{
 		"disabled": {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell("use staging")) }, "kim: use staging"},
 		"blocked":  {func(gw *fixture) { gw.DecideSaying("s:read", "block", tell("use staging")) }, "kim: use staging"},
-		"a note that is not to be told": {func(gw *fixture) {
+		"a note that is not shared": {func(gw *fixture) {
 			gw.DecideSaying("s:read", "disable", approval.Author{Actor: "kim", Note: "use staging"})
 		}, ""},
 		"no note": {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell("")) }, ""},
 		"several lines and hidden characters": {func(gw *fixture) {
 			gw.DecideSaying("s:read", "disable", tell("use\n\tstaging\u202e\x00, ask\r\nann"))
 		}, "kim: use staging, ask ann"},
-		"nothing that prints": {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell("\u202e \n")) }, ""},
-		"a long note":         {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell(long)) }, "kim: " + long[:2*299] + "…"},
-		"unblocked, it waits": {func(gw *fixture) {
+		"no printable character": {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell("\u202e \n")) }, ""},
+		"a long note":            {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell(long)) }, "kim: " + long[:2*299] + "…"},
+		"unblocked and waiting": {func(gw *fixture) {
 			gw.Decide("s:read", "block")
 			gw.DecideSaying("s:read", "unblock", tell("look again"))
 		}, "kim: look again"},
-		"another decision since": {func(gw *fixture) {
+		"a later decision": {func(gw *fixture) {
 			gw.DecideSaying("s:read", "disable", tell("use staging"))
 			gw.Decide("s:read", "disable")
 		}, ""},
@@ -85,7 +85,8 @@ func TestCallSaid(t *testing.T) {
 	}
 }
 
-// A search returns the notes in the catalog: newer decisions have no text.
+// A search returns the notes in the catalog. The note of a newer decision appears after the next
+// sync.
 func TestDiscoverySaid(t *testing.T) {
 	gw := serving(t, "", "", def("read", "Reads.", readOnly), def("write", "Writes.", readOnly))
 	gw.DecideSaying("s:read", "disable", approval.Author{Actor: "kim", Note: "use\nstaging", Tell: true})

@@ -41,7 +41,7 @@ const unreadNote = "The gateway could not read whether this is approved, and wha
 	"Call again in a moment; if that does not help, an operator has to check the gateway's log."
 
 // lockState classifies an item by its approval record and by the stops in the store now. It reads
-// the store only if the answer can matter.
+// the store only if the store can change the result.
 func (s *Session) lockState(ctx context.Context, i int) lockState {
 	facts := s.view.FactsWithout(i)
 	if facts.ServerEnabled != lock.Yes || facts.Denied != lock.No {
@@ -81,7 +81,7 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 		now.note = s.view.NoteAt(i, now.status, r)
 	}
 	if len(granted.List) > 0 && r != nil {
-		current := record // most calls keep none of it
+		current := record // a copy, so that record stays off the heap for most calls
 		now.granted, now.at = granted, s.view.NowAt(i, &current, stops, clock)
 		if facts.Granted = lock.No; now.status == lock.None && lock.Classify(facts) != lock.None {
 			grant, _ := granted.Allows(now.at)
@@ -122,7 +122,7 @@ func (g *Gateway) readStanding(
 }
 
 // connectionKey returns the key of the sign-in at the server of item i. It is the zero key if the
-// last load knows of no sign-in: a call without one costs no further read.
+// last load found no sign-in. So a call without a sign-in needs no further read.
 func (s *Session) connectionKey(i int) document.Key {
 	server := s.view.Server(i)
 	if !s.g.o.SignIns || !catalog.Connected(&server.Config, server.Outcome) {
@@ -131,7 +131,7 @@ func (s *Session) connectionKey(i int) document.Key {
 	return connection.Key(server.Config.Name, server.Config.URL)
 }
 
-// withConnection returns a context in which the next call uses the sign-in that was read.
+// withConnection returns a context in which the next call uses the sign-in in l.
 func (l lockState) withConnection(ctx context.Context) context.Context {
 	if l.connection.Key == (document.Key{}) {
 		return ctx
@@ -139,7 +139,7 @@ func (l lockState) withConnection(ctx context.Context) context.Context {
 	return connection.WithDocument(ctx, l.connection)
 }
 
-// serverLockState is [Session.lockState] for an item that no server listed. Such an item has no
+// serverLockState returns the lock state of an item that no server listed. Such an item has no
 // approval record, so only the stops count.
 func (s *Session) serverLockState(ctx context.Context, id tool.ID) lockState {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)

@@ -68,8 +68,8 @@ func (a attempt) said(gw *fixture) (text string, refused *mcp.Error) {
 	return text, refused
 }
 
-// The next request for anything of a stopped server is refused in every process, and succeeds after
-// an undo. A search sees both after 2 s.
+// In every process, the gateway refuses the next request for any item of a stopped server, and
+// serves it after an undo. A search shows both changes within 2 s.
 func TestStoppedServer(t *testing.T) {
 	gw := everyItem(t)
 	other := &fixture{gatewaytest.New(t)}
@@ -97,7 +97,7 @@ func TestStoppedServer(t *testing.T) {
 		stoptest.Put(t, gw.Approvals)
 		for _, a := range attempts {
 			if text, refused := a.said(other); refused != nil || strings.Contains(text, "locked") {
-				t.Errorf("%s once it is undone: %s, %v", a.name, text, refused)
+				t.Errorf("%s after the undo: %s, %v", a.name, text, refused)
 			}
 		}
 		gw.Sent()
@@ -115,7 +115,7 @@ func TestStoppedServerIsFound(t *testing.T) {
 	f, server := find()
 	_, locked := f.names()
 	if locked["open:act"] != "server_disabled" || locked["off:act"] != "server_disabled" || !strings.Contains(f.Remediation["server_disabled"], "disabled or stopped") {
-		t.Errorf("found %v, %v", locked, f.Remediation)
+		t.Errorf("locked = %v, remediation = %v", locked, f.Remediation)
 	}
 	for _, d := range f.Disabled {
 		if want := map[string]string{"open:act": note, "off:act": ""}[d.Name]; d.Status == "server_disabled" && (d.Note != want || d.Description != "Act.") {
@@ -141,7 +141,7 @@ func TestStoppedServerIsFound(t *testing.T) {
 	}
 	stoptest.Put(t, gw.Approvals)
 	if after, _ := find(); after.Raw != before.Raw {
-		t.Errorf("once it is undone: %s\nbefore: %s", after.Raw, before.Raw)
+		t.Errorf("after the undo: %s\nbefore the stop: %s", after.Raw, before.Raw)
 	}
 }
 
@@ -169,12 +169,12 @@ func TestStoppedAgent(t *testing.T) {
 	}
 }
 
-// The transport checks the agent before every other method, by the state.
+// Before every other method, the transport checks the agent with the state in memory.
 func TestStoppedAgentByTheState(t *testing.T) {
 	gw := everyItem(t)
 	gw.Agent.ID = "token:ci"
 	if err := gw.MCP.Stopped(t.Context(), gw.Agent); err != nil {
-		t.Errorf("not stopped: %v", err)
+		t.Errorf("Stopped of an agent that is not stopped = %v", err)
 	}
 	stoptest.Put(t, gw.Approvals, stoptest.Agent("token:ci"))
 	gw.Clock.Wait(2 * time.Second)
@@ -185,7 +185,7 @@ func TestStoppedAgentByTheState(t *testing.T) {
 	stoptest.Put(t, gw.Approvals, stoptest.All())
 	gw.Clock.Wait(2 * time.Second)
 	if err := gw.MCP.Stopped(t.Context(), gw.Agent); err != nil {
-		t.Errorf("everything is stopped, and agents may look: %v", err)
+		t.Errorf("Stopped after a stop of everything = %v, want nil", err)
 	}
 }
 
@@ -202,12 +202,12 @@ func TestStopsUnread(t *testing.T) {
 	}
 	gw.sentNothing()
 	if !strings.Contains(gw.Log.String(), "arn:aws:dynamodb:table") {
-		t.Error("the log does not say why")
+		t.Error("the log lacks the cause")
 	}
 }
 
-// The config's stop counts in addition to people's stops. Its text does not name a page that undoes
-// it.
+// The config's stop counts in addition to people's stops. Its text names no page, because only a
+// change of the file undoes the stop.
 func TestStoppedInTheConfig(t *testing.T) {
 	gw := everyItem(t, `"stop": {"servers": ["open"], "reason": "moved to another team."}`)
 	for _, a := range attempts {
@@ -219,7 +219,8 @@ func TestStoppedInTheConfig(t *testing.T) {
 	gw.sentNothing()
 }
 
-// A call reads its record and the stops, once. A call that cannot continue reads nothing.
+// A call reads its record and the stops, once. If no decision can make the tool callable, the call
+// reads nothing.
 func TestCallReads(t *testing.T) {
 	gw := everyItem(t)
 	var records, stops int
@@ -242,7 +243,7 @@ func TestCallReads(t *testing.T) {
 	}
 }
 
-// slow answers calls when they are cancelled.
+// slow returns a function that answers a call only when the call is cancelled.
 func slow(began *sync.WaitGroup) func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 	return func(ctx context.Context, t upstream.Target, _ upstream.Call) (json.RawMessage, error) {
 		began.Done()
@@ -271,15 +272,15 @@ func TestStoppedWhileCallsRun(t *testing.T) {
 				}
 				began.Wait()
 				if n := gw.MCP.Running(one.Target); n != calls {
-					t.Errorf("%d calls run, want %d", n, calls)
+					t.Errorf("%d calls are running, want %d", n, calls)
 				}
 				if n := gw.MCP.Running(stop.Target{Server: "user"}); n != 0 {
-					t.Errorf("%d calls of another server run", n)
+					t.Errorf("%d calls of another server are running, want 0", n)
 				}
 				stoptest.Put(t, gw.Approvals, stoptest.Server("user"))
 				time.Sleep(5 * time.Second)
 				if len(answers) != 0 {
-					t.Fatalf("a stop of another server cancelled %d", len(answers))
+					t.Fatalf("a stop of another server cancelled %d calls", len(answers))
 				}
 				at := time.Now()
 				stoptest.Put(t, gw.Approvals, one)
@@ -289,11 +290,11 @@ func TestStoppedWhileCallsRun(t *testing.T) {
 				}
 				for range calls {
 					if text := <-answers; !strings.Contains(text, "was "+note) || !strings.Contains(text, "may have taken effect") {
-						t.Fatalf("an agent is told %s", text)
+						t.Fatalf("answer = %s", text)
 					}
 				}
 				if n := gw.MCP.Running(stop.Target{All: true}); n != 0 {
-					t.Errorf("%d calls run after the end", n)
+					t.Errorf("%d calls are running after the end, want 0", n)
 				}
 			})
 		})
@@ -330,7 +331,7 @@ func TestStopRacesCalls(t *testing.T) {
 	})
 	wg.Wait()
 	if n := late.Load(); n > 0 {
-		t.Errorf("%d calls went through after the stop", n)
+		t.Errorf("%d calls reached the server after the stop", n)
 	}
 }
 

@@ -67,7 +67,8 @@ func TestRetrieveLockedByMeaning(t *testing.T) {
 	}
 }
 
-// Every key of a match, in order: an incomplete signature says so, and a description is one line.
+// TestRetrieveMatch checks every key of a match, in order. An incomplete signature is marked, and a
+// description is one line.
 func TestRetrieveMatch(t *testing.T) {
 	gw := serving(t, "", "",
 		def("plain", "Do the thing. And more.", `"inputSchema":{"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},`+

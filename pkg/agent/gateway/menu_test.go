@@ -90,7 +90,7 @@ func TestMenu(t *testing.T) {
 			}
 		}
 		if d.InputSchema.AdditionalProperties == nil || *d.InputSchema.AdditionalProperties {
-			t.Errorf("%s: the schema lets unknown arguments pass", w.name)
+			t.Errorf("%s: the schema allows unknown arguments", w.name)
 		}
 		if v, ok := d.Annotations[w.hint]; !ok || v != w.value {
 			t.Errorf("%s: annotations %v, want %s %v", w.name, d.Annotations, w.hint, w.value)

@@ -39,8 +39,8 @@ func (gw *fixture) everyTool() []string {
 	return append(out, "files:none", "none:get", "foreign:none")
 }
 
-// shown returns the tools that one request sees by every means of its mode, or nil if the request
-// is refused. The answers must agree with each other.
+// shown returns the tools that a request sees, or nil if the gateway refuses the request. It uses
+// every method of the mode. The answers must agree with each other.
 func (gw *fixture) shown() map[string]bool {
 	gw.T.Helper()
 	s, err := gw.MCP.Open(gw.T.Context(), gw.Caller)
@@ -77,14 +77,14 @@ func (gw *fixture) shown() map[string]bool {
 		exists := err == nil && !strings.Contains(string(raw), "was not found")
 		switch {
 		case exists && direct:
-			out[id] = true // a locked one is not listed, and its call returns the reason
+			out[id] = true // a locked tool is not listed, but its call returns the reason
 		case exists != out[id]:
-			gw.T.Errorf("%s %v: %s is found %v and its call answers %s, %v", gw.Path, gw.Header, id, out[id], raw, err)
+			gw.T.Errorf("%s %v: %s: found = %v, but the call returned %s, %v", gw.Path, gw.Header, id, out[id], raw, err)
 		}
 	}
 	for _, c := range gw.Sent() {
 		if id := c.Server + ":" + c.Tool; !out[id] {
-			gw.T.Errorf("%s %v: %s was called, and is not shown", gw.Path, gw.Header, id)
+			gw.T.Errorf("%s %v: %s was called, but is not shown", gw.Path, gw.Header, id)
 		}
 	}
 	return out
@@ -136,7 +136,7 @@ func TestHeadersOnlyNarrow(t *testing.T) {
 		gw := sharedNames(t, mode)
 		plain := gw.shown()
 		if len(plain) != 10 || plain["foreign:get"] || plain["folders:get"] {
-			t.Fatalf("%s: without headers %v are shown", mode, plain)
+			t.Fatalf("%s: tools without headers = %v", mode, plain)
 		}
 		rng := rand.New(rand.NewPCG(3, 5))
 		answered, narrowed := 0, 0
@@ -156,7 +156,7 @@ func TestHeadersOnlyNarrow(t *testing.T) {
 			}
 		}
 		if answered < 100 || narrowed < 50 {
-			t.Errorf("%s: %d requests were answered and %d narrowed: too few to say anything", mode, answered, narrowed)
+			t.Errorf("%s: %d requests answered and %d narrowed, want at least 100 and 50", mode, answered, narrowed)
 		}
 	}
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// nested returns the definition of a tool with that many levels.
+// nested returns the definition of a tool with the given number of nesting levels.
 func nested(name string, levels int) string {
 	levels -= 2 // the definition and its schema
 	return def(name, "It is deep.", `"inputSchema":{"type":"object","x":`+strings.Repeat("[", levels)+strings.Repeat("]", levels)+`},"annotations":{"readOnlyHint":true}`)
 }
 
-// An approved tool whose new definition is nested too deeply waits, in every mode of its server. A
-// new one is refused. With the earlier definition, the tool is callable again.
+// An approved tool whose new definition is nested too deeply waits, in every mode of its server.
+// The sync refuses a new tool with such a definition. With the earlier definition, the tool is
+// callable again.
 func TestNestedDefinition(t *testing.T) {
 	for _, mode := range []string{`"approval": "on_change"`, `"approval": "manual"`, `"approval": "off"`} {
 		t.Run(mode, func(t *testing.T) {
@@ -32,13 +33,13 @@ func TestNestedDefinition(t *testing.T) {
 			gw.Server("s").Tools = []string{nested("known", tool.MaxDepth+1), nested("new", 9_400), nested("edge", tool.MaxDepth)}
 			report := gw.Sync()
 			if refused := report.Servers[0].Outcome.Refused; len(refused) != 2 || report.Servers[0].Tools != 2 {
-				t.Errorf("%d tools, refused are %v", report.Servers[0].Tools, refused)
+				t.Errorf("%d tools, refused = %v", report.Servers[0].Tools, refused)
 			}
 			check := func() {
 				t.Helper()
 				_, locked := gw.search(`{"query": "deep known new", "include_disabled": true}`).names()
 				if locked["s:known"] != "pending_approval" || locked["s:new"] != "" {
-					t.Errorf("locked are %v, want the known tool to wait and no new one", locked)
+					t.Errorf("locked = %v, want s:known as pending and not s:new", locked)
 				}
 				for _, name := range []string{"known", "new"} {
 					if r := gw.Call("call_tool_read", `{"name": "s:`+name+`"}`); !r.IsError {
@@ -60,14 +61,14 @@ func TestNestedDefinition(t *testing.T) {
 			gw.Server("s").Tools[0] = def("known", "", readOnly)
 			gw.Sync()
 			if r := gw.Call("call_tool_read", `{"name": "s:known"}`); r.IsError {
-				t.Errorf("with the definition of before it answers %s", r.Text)
+				t.Errorf("with the earlier definition, the call returned %s", r.Text)
 			}
 		})
 	}
 }
 
-// A nested definition that an earlier program has approved waits after the next sync, even though
-// its record says approved.
+// If an earlier version of the gateway approved a definition that is nested too deeply, the tool
+// waits after the next sync. Its record still says approved.
 func TestNestedDefinitionApprovedBefore(t *testing.T) {
 	gw := serving(t, `"approval": "manual"`, "", def("known", "", readOnly))
 	d, err := tool.ParseItem(tool.Tool, []byte(nested("known", 300)))
@@ -79,10 +80,10 @@ func TestNestedDefinitionApprovedBefore(t *testing.T) {
 	gw.Serve("s", string(d.Raw))
 	gw.Sync()
 	if _, locked := gw.search(`{"query": "known", "include_disabled": true}`).names(); locked["s:known"] != "pending_approval" {
-		t.Errorf("locked are %v", locked)
+		t.Errorf("locked = %v", locked)
 	}
 	if r := gw.Call("call_tool_read", `{"name": "s:known"}`); !r.IsError {
-		t.Errorf("it answers %s", r.Text)
+		t.Errorf("the call returned %s", r.Text)
 	}
 	gw.sentNothing()
 	v, now := gw.States.Load(t.Context()).View(gw.Agent), gw.Clock.Now()
@@ -92,11 +93,11 @@ func TestNestedDefinitionApprovedBefore(t *testing.T) {
 		Against: v.Record(i).DecidedAt, URL: r.URL,
 	}}}
 	if s := v.With(grant, now).Status(i); s != lock.PendingApproval {
-		t.Errorf("with a grant it is %q", s)
+		t.Errorf("status with a grant = %q", s)
 	}
 }
 
-// Prompts, resources and templates that are nested too deeply wait and are refused like tools.
+// Prompts, resources and templates that are nested too deeply wait, or are refused, as tools are.
 func TestNestedItems(t *testing.T) {
 	deep := `,"x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`
 	gw := newFixture(t)
@@ -117,7 +118,7 @@ func TestNestedItems(t *testing.T) {
 	v := gw.States.Load(t.Context()).View(gw.Agent)
 	for _, id := range []string{"s:prompt:known", "s:resource:x://known", "s:resource:x://known/{a}"} {
 		if i, ok := v.Find(gatewaytest.ID(t, id)); !ok || v.Status(i) != "pending_approval" {
-			t.Errorf("%s: listed %v", id, ok)
+			t.Errorf("%s: found = %v, want found and pending", id, ok)
 		}
 	}
 }

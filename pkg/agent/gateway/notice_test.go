@@ -68,7 +68,7 @@ func TestNotice(t *testing.T) {
 			counts = gw.counting()
 			flagged := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, tt.query))
 			if flagged.Notice != "" && (want != none || flagged.Notice != none) {
-				t.Errorf("%q: notice %q with the flag", tt.query, flagged.Notice)
+				t.Errorf("%q: notice with the flag = %q", tt.query, flagged.Notice)
 			}
 			if !counts.IncludeDisabled || counts.Nudged {
 				t.Errorf("%q: counted %t, %t with the flag", tt.query, counts.IncludeDisabled, counts.Nudged)
@@ -125,21 +125,21 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 		name, want string
 		make       func(gw *fixture)
 	}{
-		{"all that there is was searched", nothing, func(gw *fixture) { gw.Serve("a", act); gw.start("") }},
-		{"the one server never loaded", "Your one server is unavailable: upstream_servers says why.",
+		{"complete search", nothing, func(gw *fixture) { gw.Serve("a", act); gw.start("") }},
+		{"the only server never loaded", "Your one server is unavailable: upstream_servers says why.",
 			func(gw *fixture) { gw.Serve("a").Outcome = down; gw.start("") }},
 		{"no server loaded", "None of your 2 servers is available: upstream_servers says why.",
 			func(gw *fixture) { gw.Serve("a").Outcome = down; gw.Serve("b").Outcome = down; gw.start("") }},
-		{"one of three is away", nothing + " 1 of your 3 servers is unavailable and may have what you look for: upstream_servers says why.",
+		{"one of three is unavailable", nothing + " 1 of your 3 servers is unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) { gw.Serve("a", act); gw.Serve("b", act); gw.Serve("c").Outcome = down; gw.start("") }},
-		{"two of three are away", nothing + " 2 of your 3 servers are unavailable and may have what you look for: upstream_servers says why.",
+		{"two of three are unavailable", nothing + " 2 of your 3 servers are unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) {
 				gw.Serve("a", act)
 				gw.Serve("b").Outcome = down
 				gw.Serve("c").Outcome = down
 				gw.start("")
 			}},
-		{"one is not asked yet", nothing + " 1 of your 2 servers is unavailable and may have what you look for: upstream_servers says why.",
+		{"one is not loaded yet", nothing + " 1 of your 2 servers is unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) {
 				gw.Serve("a", act)
 				gw.start("")
@@ -147,7 +147,7 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 				gw.Configure(nil)
 				gw.Clock.Wait(time.Minute)
 			}},
-		{"those that are away are out of scope", nothing,
+		{"the unavailable servers are out of scope", nothing,
 			func(gw *fixture) {
 				gw.Serve("a", act)
 				gw.Serve("b").Outcome = down
@@ -157,10 +157,10 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 		{"no server is configured", "There is no server here that you may use: ask the gateway's operator.", func(gw *fixture) { gw.start("") }},
 		{"no server is in scope", "There is no server here that you may use: ask the gateway's operator.",
 			func(gw *fixture) { gw.Serve("a", act); gw.start(""); gw.Agent.Servers = []string{"b"} }},
-		{"none is switched on", "No server that you may use is enabled: ask the gateway's operator.",
+		{"no server is enabled", "No server that you may use is enabled: ask the gateway's operator.",
 			func(gw *fixture) { gw.Serve("a"); gw.start(`"enabled":false`) }},
 		{"no tool is listed", "No server that you may use lists a tool.", func(gw *fixture) { gw.Serve("a"); gw.start("") }},
-		{"a locked tool matches, and a server is away",
+		{"a locked tool matches, and a server is unavailable",
 			"No callable tool matches, but 1 locked tool does. Set include_disabled: true to see it and who can unlock it. 1 of your 2 servers is unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) {
 				gw.Serve("a", def("zebra", "A zebra.", ""))

@@ -27,7 +27,7 @@ type pendingCall struct {
 	target upstream.Target
 	call   upstream.Call
 	cancel context.CancelFunc
-	news   chan struct{} // a token after a question or the end
+	news   chan struct{} // gets a token after each question, and at the end of the call
 	timer  *time.Timer   // ends a call whose client does not come back
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ type pendingCall struct {
 
 	// The lock of pendingCalls guards the fields below.
 	kept  int   // reserved bytes
-	waits int64 // number of its current wait for the client; 0: a request has it
+	waits int64 // number of the call's current wait for its client; 0: a request has the call
 	out   bool  // cancelled to make room
 }
 
@@ -124,8 +124,8 @@ func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawM
 	return ""
 }
 
-// await waits for the result, a question, or the end of the request, which ends the call. made is
-// true if this request made the call.
+// await waits for the result or a question. If the request ends before that, await cancels the
+// call. made is true if this request made the call.
 func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.RawMessage, error) {
 	for {
 		select {

@@ -30,7 +30,7 @@ func parking(t *testing.T, play script) (a *asker, cancelled *atomic.Int32) {
 	cancelled = new(atomic.Int32)
 	a = pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
 		text := play(ctx, c, func(params string) string {
-			own, cancel := context.WithTimeout(ctx, 5*time.Minute) // as upstream does
+			own, cancel := context.WithTimeout(ctx, 5*time.Minute) // package upstream has the same limit
 			defer cancel()
 			answer, err := c.Client.Ask(own, mcp.MethodElicit, json.RawMessage(params))
 			if err != nil {
@@ -70,16 +70,16 @@ func TestParkedCall(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		two := a.asked(a.do(t.Context(), client("b"), "act", `{}`, one.back("question-1", `{"action":"accept"}`, "question-9", `{}`)))
 		time.Sleep(4 * time.Minute)
-		raw, err := a.do(t.Context(), able(), "act", `{}`, one.back("question-2", accept)) // it has asked again since
+		raw, err := a.do(t.Context(), able(), "act", `{}`, one.back("question-2", accept)) // the tool has asked again since
 		a.fails(raw, err, "Answer the latest result")
 		raw, err = a.do(t.Context(), client("c"), "act", `{}`, two.back("question-2", accept))
 		if err != nil || string(raw) != `{"content":[],"got":[{"action":"accept"},`+accept+`]}` {
 			t.Errorf("got %s, %v", raw, err)
 		}
 		if got := strings.Join(told, ", "); got != "a one, b two" || len(a.sent) != 1 || cancelled.Load() != 0 {
-			t.Errorf("told %s; %d calls, %d cancelled", got, len(a.sent), cancelled.Load())
+			t.Errorf("notifications %s; %d calls, %d cancelled", got, len(a.sent), cancelled.Load())
 		}
-		for _, r := range []required{one, two} { // no others
+		for _, r := range []required{one, two} { // each question accepts one answer
 			raw, err = a.do(t.Context(), able(), "act", `{}`, r.back("question-1", accept))
 			a.fails(raw, err, "earlier request answered this question")
 		}
@@ -122,7 +122,7 @@ func TestParkedQuestionsAtOnce(t *testing.T) {
 	})
 }
 
-func TestParkedCallNobodyComesBackTo(t *testing.T) {
+func TestParkedCallExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(ctx context.Context, _ upstream.Call, ask func(string) string) string {
 			ask(`{}`)
@@ -139,8 +139,8 @@ func TestParkedCallNobodyComesBackTo(t *testing.T) {
 	})
 }
 
-// A server continues without an answer: its result waits for five minutes.
-func TestParkedCallEndsByItself(t *testing.T) {
+// If a server continues without an answer, the gateway keeps its result for five minutes.
+func TestParkedCallContinuesWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(ctx context.Context, c upstream.Call, _ func(string) string) string {
 			own, cancel := context.WithCancel(ctx)
@@ -221,7 +221,7 @@ func TestParkedCallOfAnother(t *testing.T) {
 	})
 }
 
-// A call whose tool is locked meanwhile does not continue.
+// If a tool is locked while its call waits, the call does not continue.
 func TestParkedCallOfALockedTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string { return ask(`{}`) })
@@ -271,8 +271,8 @@ func TestParkedCallIsLeft(t *testing.T) {
 	})
 }
 
-// An agent has its own limit. If there is no room at all, the oldest waiting call of the agent with
-// the most calls is cancelled.
+// An agent has its own limit. If all places are used, the gateway cancels the oldest waiting call
+// of the agent with the most calls.
 func TestParkedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		size := 10
@@ -304,7 +304,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if cancelled.Load() != 2 {
-			t.Errorf("%d calls were cancelled, want the one too many of heavy, and one for the last", cancelled.Load())
+			t.Errorf("%d calls were cancelled, want 2: the surplus call of heavy, and one to make room", cancelled.Load())
 		}
 		raw, err = as("heavy", calls[0].back("question-1", accept))
 		a.fails(raw, err, "too many calls wait for answers, and this agent has the most of them. No request was sent.")
@@ -313,7 +313,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		a.asked(as("heavy", "")) // there is room again
 		time.Sleep(6 * time.Minute)
 
-		// Questions take memory, with the same kind of limit.
+		// The memory of questions has limits of the same kind.
 		size = 3 << 20
 		calls = []required{a.asked(as("heavy", "")), a.asked(as("heavy", ""))}
 		if raw, err := as("heavy", ""); err != nil || string(raw) != `{"content":[],"got":error}` {
@@ -326,14 +326,14 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		a.fails(raw, err, "too many calls wait for answers")
 		goesOn("heavy", calls[1])
 		time.Sleep(6 * time.Minute)
-		for range 4 { // it leaves nothing behind
+		for range 4 { // ended calls use no place
 			goesOn("heavy", a.asked(as("heavy", "")))
 		}
 	})
 }
 
-// A call without a question is like any other. The client gets no question that it has not
-// declared.
+// A call without a question works like a call that cannot wait. The client gets no question that it
+// has not declared.
 func TestParkableCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := parking(t, func(ctx context.Context, c upstream.Call, _ func(string) string) string {
@@ -358,7 +358,7 @@ func TestParkableCalls(t *testing.T) {
 	})
 }
 
-// The whole path, with a real server of the handshake protocol.
+// TestLiveParkedCall uses a real server of the handshake protocol.
 func TestLiveParkedCall(t *testing.T) {
 	gw, srv := live(t, "s", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: definitions(def("act", "Acts.", ""))})
 	gw.Options.Sealer, gw.Options.Holds, gw.Live.Holds, gw.Modern = sealer(1), true, true, true

@@ -73,14 +73,14 @@ func (l *pendingCalls) attend(p *pendingCall) (message string) {
 	return ""
 }
 
-// remove removes a call. Later requests for it get said.
+// remove removes a call. Later requests for the call get message.
 func (l *pendingCalls) remove(p *pendingCall, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(p, message)
 }
 
-// drop is [pendingCalls.remove] for a caller that holds the lock.
+// drop works like [pendingCalls.remove]. The caller holds the lock.
 func (l *pendingCalls) drop(p *pendingCall, message string) {
 	if l.calls[p.id] != p {
 		return
@@ -169,7 +169,7 @@ func (l *pendingCalls) free(p *pendingCall, n int) {
 // freeAll releases all bytes of a call.
 func (l *pendingCalls) freeAll(p *pendingCall) { l.free(p, maxPendingBytes) }
 
-// Texts for an agent that answers a question of a call which does not wait for the answer.
+// Texts for an agent that sends an answer to a call that does not wait for the answer.
 const (
 	pendingExpired = "No answer came within 5 minutes, and the gateway cancelled the call. " +
 		notResent

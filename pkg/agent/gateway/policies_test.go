@@ -74,7 +74,7 @@ func agentView(t *testing.T, gw *fixture) (text string, locked map[string]locked
 	for _, x := range found.Tools {
 		callable = append(callable, x.Name)
 		if c := gw.Call(x.CallWith, fmt.Sprintf(`{"name":%q}`, x.Name)); c.IsError {
-			t.Errorf("%s: %s is found callable and answers %s", gw.Agent.ID, x.Name, c.Text)
+			t.Errorf("%s: search lists %s as callable, but the call returned %s", gw.Agent.ID, x.Name, c.Text)
 		}
 	}
 	slices.Sort(callable)
@@ -85,7 +85,7 @@ func agentView(t *testing.T, gw *fixture) (text string, locked map[string]locked
 		v := gw.lockedView(d.Name)
 		v.search = raw
 		if v.status != d.Status || v.note != d.Note || found.Remediation[d.Status] == "" {
-			t.Errorf("%s: %s is found as %s and answers a call as %s (%s)", gw.Agent.ID, d.Name, raw, v.status, v.note)
+			t.Errorf("%s: search lists %s as %s, but the call returned %s (%s)", gw.Agent.ID, d.Name, raw, v.status, v.note)
 		}
 		locked[d.Name] = v
 	}
@@ -163,11 +163,11 @@ func checkRemedies(t *testing.T, agent string, locked map[string]lockedView) {
 	for name, v := range locked {
 		for where, text := range map[string]string{"search": string(v.search), "describe": string(v.describe), "call": string(v.call)} {
 			if hit := users.FindString(text); hit != "" && v.status == "disabled_by_config" {
-				t.Errorf("%s: %s says %q of %s, which the operator denies: %s", agent, where, hit, name, text)
+				t.Errorf("%s: %s says %q about %s, which the operator denies: %s", agent, where, hit, name, text)
 			}
 		}
 		if denied := strings.Contains(v.text, "operator policy"); denied != (v.status == "disabled_by_config") {
-			t.Errorf("%s: %s is %s, and its call answers %s", agent, name, v.status, v.text)
+			t.Errorf("%s: %s is %s, but the call returned %s", agent, name, v.status, v.text)
 		}
 	}
 }
@@ -214,7 +214,7 @@ forbid (principal, action, resource == Tool::"web:fetch");`)
 	}
 }
 
-// Every request of an agent, by every means, reuses the verdicts of its first request.
+// Every request of an agent, with any method, reuses the verdicts of the agent's first request.
 func TestVerdictsAreShared(t *testing.T) {
 	gw := governed(t)
 	gw.Forbid(`forbid (principal, action, resource) when { resource.name like "delete_*" };`)

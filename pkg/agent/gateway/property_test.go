@@ -68,7 +68,7 @@ func TestRetrieveUnaffectedByLocked(t *testing.T) {
 			args := fmt.Sprintf(`{"query":%q,"limit":%d,"read_only":%v,"detail":%q}`, query, 1+rng.IntN(12), rng.IntN(4) == 0, []string{"compact", "full"}[rng.IntN(2)])
 			want := plain.Call("retrieve_tools", args).Text
 			if !strings.Contains(want, "call_with") {
-				continue // then matching locked tools are counted
+				continue // then the notice counts matching locked tools
 			}
 			got := full.Call("retrieve_tools", args).Text
 			if unnoticed(got) != want {

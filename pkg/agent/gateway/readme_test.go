@@ -27,7 +27,7 @@ func TestReadmeQuotesRequests(t *testing.T) {
 		ids := regexp.MustCompile("R-[0-9A-Z]{8}")
 		want, got := ids.ReplaceAllString(quotes[n], "R-"), ids.ReplaceAllString(plain(text), "R-")
 		if !strings.Contains(got, want) {
-			t.Errorf("the README quotes %q, and an agent is told %q", want, got)
+			t.Errorf("the README quotes %q, but the text is %q", want, got)
 		}
 	}
 	text, _ := u.push()

@@ -28,7 +28,7 @@ func (gw *fixture) menuOf() string {
 
 const six = "retrieve_tools describe_tools call_tool_read call_tool_write call_tool_destructive upstream_servers"
 
-// read_resource is listed where it is useful, and nothing else changes the menu.
+// The menu has read_resource only if there is something to read. Nothing else changes the menu.
 func TestReadResourceListed(t *testing.T) {
 	gw := everyItem(t)
 	if got := gw.menuOf(); got != six+" read_resource" {
@@ -36,15 +36,15 @@ func TestReadResourceListed(t *testing.T) {
 	}
 	gw.Agent.Servers = []string{"waiting", "user"}
 	if got := gw.menuOf(); got != six {
-		t.Errorf("with locked resources alone: %s", got)
+		t.Errorf("menu with only locked resources = %s", got)
 	}
 	if r := gw.Call("read_resource", `{"server":"waiting","uri":"waiting:///it"}`); !r.IsError || !strings.Contains(r.Text, "pending_approval") {
-		t.Errorf("a client that kept the longer menu: %s", r.Raw)
+		t.Errorf("call of a client that cached the longer menu: %s", r.Raw)
 	}
 	gw.Agent.Servers = []string{"*"}
 	gw.Header = map[string][]string{"X-Mcp-Tools": {"open:act"}}
 	if got := gw.menuOf(); got != six {
-		t.Errorf("with a tool alone: %s", got)
+		t.Errorf("menu with only a tool = %s", got)
 	}
 	if _, err := gw.Try(`{"name":"read_resource","arguments":{"server":"open","uri":"open:///it"}}`); err == nil || !strings.Contains(err.Error(), "Unknown tool") {
 		t.Errorf("%v", err)
@@ -54,7 +54,7 @@ func TestReadResourceListed(t *testing.T) {
 	bare, err := gw.Open().ListTools(t.Context(), "")
 	require.OK(t, err)
 	if string(plain) != string(bare) {
-		t.Errorf("the menu differs where there are no resources:\n%s\n%s", plain, bare)
+		t.Errorf("two menus without resources differ:\n%s\n%s", plain, bare)
 	}
 	gw.sentNothing()
 }
@@ -71,7 +71,7 @@ func TestReadResource(t *testing.T) {
 		{"parts", `{"contents":[{"uri":"open:///it","text":"a"},{"uri":"open:///it/2","text":"b"}]}`,
 			`{"content":[{"type":"text","text":"a"},{"type":"text","text":"open:///it/2:"},{"type":"text","text":"b"}]}`},
 		{"nothing", `{"contents":[]}`, `{"content":[{"type":"text","text":"The resource is empty."}]}`},
-		{"what is none", `{"contents":[7]}`, `{"content":[{"type":"text","text":"The resource is empty."}]}`},
+		{"a part that is no object", `{"contents":[7]}`, `{"content":[{"type":"text","text":"The resource is empty."}]}`},
 		{"a question", `{"resultType":"input_required","inputRequests":{}}`, `{"resultType":"input_required","inputRequests":{}}`},
 	} {
 		answer = tt.answer
@@ -152,8 +152,8 @@ func TestReadResourceOfOne(t *testing.T) {
 	}
 }
 
-// upstream_servers get lists a server's locked prompts and resources, each remediation once. Counts
-// are only of tools, and the list of servers has no prompts or resources.
+// upstream_servers get lists a server's locked prompts and resources, and each remediation once.
+// Counts include only tools. The list of servers has no prompts or resources.
 func TestServersGetItems(t *testing.T) {
 	gw := everyItem(t)
 	for server, status := range itemStatuses {
@@ -189,7 +189,7 @@ func TestServersGetItems(t *testing.T) {
 	}
 }
 
-// The answer stays short, however much a server lists.
+// The answer is short, even if a server lists many items.
 func TestServersGetItemsBounded(t *testing.T) {
 	items := map[string][]string{}
 	for i := range 300 {
@@ -209,7 +209,7 @@ func TestServersGetItemsBounded(t *testing.T) {
 			}
 		}](t, all).Servers[0].Resources
 		if len(all) > 8<<10 || len(r.URIs)+len(r.Locked)+r.Unshown != 300 {
-			t.Errorf("%s: %d bytes, %d and %d shown, %d not", server, len(all), len(r.URIs), len(r.Locked), r.Unshown)
+			t.Errorf("%s: %d bytes, %d URIs, %d locked, %d not shown", server, len(all), len(r.URIs), len(r.Locked), r.Unshown)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestItemsLeaveNoTrace(t *testing.T) {
 		return out + "\n" + gw.Call("read_resource", `{"server":"other","uri":"u:it"}`).Raw
 	}
 	if a, b := answers(plain), answers(full); a != b {
-		t.Errorf("a server out of scope shows:\n%s\n%s", a, b)
+		t.Errorf("a server out of scope changes the answers:\n%s\n%s", a, b)
 	}
 	full.Agent.Servers = []string{"mine", "other"}
 	before := full.lists()
@@ -252,6 +252,6 @@ func TestItemsLeaveNoTrace(t *testing.T) {
 	}
 	full.Clock.Wait(time.Minute)
 	if after := full.lists(); after != "mine__ask u:it u:t/{x}" || after == before {
-		t.Errorf("locked ones are listed: %s", after)
+		t.Errorf("lists after the locks = %s", after)
 	}
 }

@@ -40,8 +40,8 @@ func (gw *fixture) everyServer(settings string) map[string]string {
 	return out
 }
 
-// Each lock reason in turn, on every real tool. All tools are found, each with its status, and a
-// search without a callable match says so.
+// TestRetrieveRealToolsLocked locks every real tool, for each reason in turn. Searches find all
+// tools with their status, and have a notice, because no callable tool matches.
 func TestRetrieveRealToolsLocked(t *testing.T) {
 	gw := realTools(t, 527)
 	tools := gw.listing(`{}`)
@@ -97,8 +97,8 @@ func TestRetrieveRealToolsLocked(t *testing.T) {
 		if missed > 0 {
 			t.Errorf("%s: no notice for %d of 527 tools", r.status, missed)
 		}
-		if found < 500 { // several servers share tool names: more than ten cannot be shown
-			t.Errorf("%s: %d of 527 tools are among the ten locked ones for their own name", r.status, found)
+		if found < 500 { // an answer has at most ten locked tools, and several servers share tool names
+			t.Errorf("%s: searches by name list %d of 527 locked tools, want at least 500", r.status, found)
 		}
 		t.Logf("%s: %d of 527 tools found by their own name", r.status, found)
 	}
@@ -274,10 +274,10 @@ func TestNoticeOnRealTools(t *testing.T) {
 		noticed, all, first := gw.noticeOfLocked(locked)
 		of := func(n, all int) float64 { return float64(n) / float64(max(all, 1)) }
 		told, needless, leads := of(noticed[1], all[1]), of(noticed[0], all[0]), of(first, all[1])
-		t.Logf("%s: told %.3f of %d locked tools, first in disabled %.3f, false for %.3f of %d callable ones",
+		t.Logf("%s: notice for %.3f of %d locked tools, first in disabled %.3f, needless for %.3f of %d callable tools",
 			way.name, told, all[1], leads, needless, all[0])
 		if all[0] == 0 || told < way.least || needless > way.most || leads < .95 {
-			t.Errorf("%s: told %.3f, false %.3f, first in disabled %.3f; want at least %v, at most %v and .95",
+			t.Errorf("%s: notice %.3f, needless %.3f, first in disabled %.3f; want at least %v, at most %v and .95",
 				way.name, told, needless, leads, way.least, way.most)
 		}
 	}

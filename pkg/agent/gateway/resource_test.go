@@ -222,9 +222,9 @@ func TestReadNormalForm(t *testing.T) {
 		}
 		gw.sentNothing()
 	}
-	gw.Path = "/x/s" // where unlisted URIs are readable, too
+	gw.Path = "/x/s" // this path can read unlisted URIs too
 	if e := gw.refused("resources/read", `{"uri":"other:secret%20"}`); !strings.HasSuffix(e.Message, `"other:secret"`) {
-		t.Errorf("of what is not listed: %+v", e)
+		t.Errorf("unlisted URI: %+v", e)
 	}
 	long := "note://" + strings.Repeat("x", 1900) + "%00"
 	if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, long)); len(e.Message) > 2500 || strings.Contains(e.Message, "\n") {
@@ -279,7 +279,7 @@ func TestReadPageOfTool(t *testing.T) {
 		}
 		gw.Clock.Wait(time.Minute)
 		if got := gw.lists(); got != "other:it" {
-			t.Errorf("listed %v: with its tool locked: %s", listed, got)
+			t.Errorf("listed %v: lists with a locked tool = %s", listed, got)
 		}
 		gw.sentNothing()
 	}
@@ -321,8 +321,8 @@ func TestReadContentsOfOthers(t *testing.T) {
 	}
 }
 
-// An unlisted URI is readable where the request is about its server alone, if the operator allows
-// it and no rule denies it.
+// An unlisted URI is readable if the request selects only its server, the operator allows unlisted
+// URIs, and no rule denies this one.
 func TestReadUnlisted(t *testing.T) {
 	gw := reading(t, map[string]string{"s": `"unlisted_resources": true, "disabled_resources": ["u:secret/*"]`}, map[string][]string{"s": {"u:listed"}, "other": {"v:it"}})
 	gw.Decide("s:resource:u:listed", "disable")
@@ -342,7 +342,7 @@ func TestReadUnlisted(t *testing.T) {
 		t.Errorf("%s", r.Raw)
 	}
 	if got := counts.Called; got.Name != "s:resource:unlisted" || got.By != "read" {
-		t.Errorf("agents choose the URI, and it was counted: %q", got)
+		t.Errorf("counted name = %q, want one name for all URIs, because agents choose them", got)
 	}
 	for uri, want := range map[string]string{"u:listed": "disabled_by_user", "u:secret/x": "disabled_by_config"} {
 		if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); e.Code != 4030 || !strings.Contains(e.Message, want) {
@@ -358,7 +358,7 @@ func TestReadUnlisted(t *testing.T) {
 	gw.Configure(map[string]string{"s": `"unlisted_resources": true, "enabled": false`})
 	gw.Clock.Wait(time.Minute)
 	if e := gw.refused("resources/read", `{"uri":"u:link"}`); e.Code != 4030 || !strings.Contains(e.Message, "server_disabled") {
-		t.Errorf("of a server that is off: %+v", e)
+		t.Errorf("URI of a disabled server: %+v", e)
 	}
 }
 

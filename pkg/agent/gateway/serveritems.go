@@ -23,7 +23,7 @@ type kindEntry struct {
 	Callable    int             `json:"callable"`
 	URIs        []string        `json:"uris,omitempty"` // of callable resources and templates
 	Locked      []lockedItem    `json:"locked,omitempty"`
-	Unshown     int             `json:"unshown,omitempty"`     // how many others there are
+	Unshown     int             `json:"unshown,omitempty"`     // number of items that are not shown
 	Remediation json.RawMessage `json:"remediation,omitempty"` // one text for each status in Locked
 
 	shown int // bytes of names

@@ -110,7 +110,7 @@ func (e *inputError) about(kind tool.Kind) string {
 	return strings.NewReplacer("The tool", "The server", "the tool", "the server", "its tool", "it").Replace(e.text)
 }
 
-// refusal returns the error that ends a request: err, or one with the message.
+// refusal returns the error that ends a request: err, or if err is nil, an error with the message.
 func refusal(message string, err error) error {
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests js
 		case errors.Is(err, context.DeadlineExceeded):
 			return nil, "The tool asked for input, and nobody gave it within 5 minutes. " + sideEffects, nil
 		case err != nil, len(result) == 0 || result[0] != '{':
-			return nil, "The tool asks for input, and the client could not be asked. " + sideEffects, nil //nolint:nilerr // nothing of it is for the agent
+			return nil, "The tool asks for input, and the client could not be asked. " + sideEffects, nil //nolint:nilerr // the cause is not for the agent
 		}
 		out.Add(q.Name, result)
 	}

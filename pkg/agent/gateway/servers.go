@@ -22,7 +22,7 @@ type serverEntry struct {
 	Tools    *lock.Counts `json:"tools,omitempty"` // only if one of its tools is locked
 	Toolsets []string     `json:"toolsets,omitempty"`
 
-	// Only in the answer about one server, if it has any.
+	// Only in the answer about one server, and only if the server has such items.
 	Prompts   *kindEntry `json:"prompts,omitempty"`
 	Resources *kindEntry `json:"resources,omitempty"`
 }

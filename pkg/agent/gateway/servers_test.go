@@ -32,7 +32,7 @@ func (gw *fixture) listing(arguments string) map[string]string {
 		}
 		if l.Next == "" {
 			if l.Total != len(out) {
-				gw.T.Errorf("total %d of %d servers", l.Total, len(out))
+				gw.T.Errorf("total = %d, want %d", l.Total, len(out))
 			}
 			return out
 		}
@@ -87,11 +87,11 @@ func TestServersScope(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Agent.Servers = []string{"docs", "user"}
 	if got := gw.listing(`{}`); len(got) != 2 {
-		t.Errorf("scope of two shows %v", got)
+		t.Errorf("servers in a scope of two = %v", got)
 	}
 	gw.Header = map[string][]string{"X-Mcp-Toolsets": {"docs"}}
 	if got := gw.listing(`{}`); len(got) != 1 || got["docs"] == "" {
-		t.Errorf("a selection of docs shows %v", got)
+		t.Errorf("servers in the selection of docs = %v", got)
 	}
 	gw.Header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:read_document"}}
 	gw.Agent.Servers = []string{"docs"}
@@ -176,7 +176,7 @@ func TestServersPages(t *testing.T) {
 		t.Error(diff)
 	}
 	if p := ask("s069"); p.Next != nil || len(p.Servers) != 50 {
-		t.Errorf("the last 50 are answered with next %v and %d servers", p.Next, len(p.Servers))
+		t.Errorf("last page: next %v and %d servers, want none and 50", p.Next, len(p.Servers))
 	}
 	for _, after := range []string{"s119", "zzz"} {
 		if p := ask(after); p.Next != nil || p.Servers == nil || len(p.Servers) != 0 {
@@ -184,6 +184,6 @@ func TestServersPages(t *testing.T) {
 		}
 	}
 	if a, b := ask("s010-foreign"), ask("s010"); a.Servers[0] != b.Servers[0] || *a.Next != *b.Next {
-		t.Error("a server out of scope makes a difference to where a page begins")
+		t.Error("a server out of scope changes where a page begins")
 	}
 }

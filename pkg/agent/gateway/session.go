@@ -107,7 +107,7 @@ func (s *Session) serverNames() string {
 		tools int
 	}
 	all := s.view.Servers()
-	servers := make([]counted, 0, len(all)) // a server is large, and each client begins with this
+	servers := make([]counted, 0, len(all)) // sort small values: a server is large, and each client calls this first
 	for i := range all {
 		srv := &all[i]
 		if !s.sel.HasServer(srv.Config.Name) {
@@ -156,7 +156,7 @@ func (s *Session) find(id tool.ID) (int, bool) {
 	return i, ok && s.sel.Tools.Has(i)
 }
 
-// findNamed is [Session.find] for a name of the form server:tool.
+// findNamed works like [Session.find], but with a name of the form server:tool.
 func (s *Session) findNamed(name string) (int, bool) {
 	id, err := tool.ParseID(name)
 	if err != nil {

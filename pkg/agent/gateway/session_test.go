@@ -70,13 +70,13 @@ func TestSessionWithoutPolicy(t *testing.T) {
 	gw.Put(policy.Key, "forbid (")
 	gw.States.Refresh(t.Context())
 	if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
-		t.Error("a broken policy replaced the one that was held")
+		t.Error("a broken policy replaced the policy in memory")
 	}
 	gw.Restart()
 	if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
-		t.Error("a broken policy replaced the last good one")
+		t.Error("a broken policy replaced the last good policy")
 	}
-	gw.Put(catalog.PolicyFile.LastGood, "") // as if none had ever been used
+	gw.Put(catalog.PolicyFile.LastGood, "") // as if no policy had been used before
 	gw.Restart()
 	f := gw.search(`{"query":"read document","include_disabled":true}`)
 	for _, d := range f.Disabled {
@@ -195,7 +195,7 @@ func TestInstructions(t *testing.T) {
 	}
 	gw.Agent.Servers = []string{"docs", "user"}
 	if got := gw.Open().Instructions(); !strings.Contains(got, "docs, user.") || strings.Contains(got, "waiting") {
-		t.Errorf("a scope of two: %q", got)
+		t.Errorf("instructions with a scope of two = %q", got)
 	}
 	gw = newFixture(t)
 	for i := range 50 {
@@ -204,7 +204,7 @@ func TestInstructions(t *testing.T) {
 	gw.Configure(nil)
 	gw.Sync()
 	if got := gw.Open().Instructions(); !strings.Contains(got, "s15 and 34 more (upstream_servers lists them)") || strings.Contains(got, "s16") {
-		t.Errorf("50 servers: %q", got)
+		t.Errorf("instructions with 50 servers = %q", got)
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *readCounter) Docs(ctx context.Context, keys ...document.Key) ([]documen
 	return c.Approvals.Docs(ctx, keys...)
 }
 
-// A connectedUpstream asks for the token of each call, as the client does for a connected server.
+// A connectedUpstream gets a token for each call, as the client does for a connected server.
 type connectedUpstream struct {
 	gateway.Upstream
 	signIns *connection.Service
@@ -59,8 +59,8 @@ func (u connectedUpstream) Call(
 	return u.Upstream.Call(ctx, t, c)
 }
 
-// A request to a connected server reads the sign-in with the record of the item: one document more
-// and no read more. A request to another server reads what it read without sign-ins.
+// A request to a connected server reads the sign-in together with the record of the item: one more
+// document, but no additional read. Requests to other servers read the same as without sign-ins.
 func TestReadsOfSignIn(t *testing.T) {
 	const address = "https://open.example.com/mcp" // of the fixture
 	counts := map[string]map[string][2]int{}       // reads and documents of each attempt
@@ -122,11 +122,11 @@ type noReads struct {
 }
 
 func (n noReads) Docs(ctx context.Context, keys ...document.Key) ([]document.Doc, error) {
-	n.t.Errorf("the token of a call reads %v again", keys)
+	n.t.Errorf("the call reads %v again for its token", keys)
 	return n.Store.Docs(ctx, keys...)
 }
 
-// A call of a server without a sign-in makes no allocation more if the gateway can sign in.
+// If the gateway can sign in, a call of a server without a sign-in needs no additional allocation.
 func TestAllocationsWithoutSignIn(t *testing.T) {
 	allocs := map[bool]float64{}
 	for _, able := range []bool{false, true} {
@@ -141,6 +141,6 @@ func TestAllocationsWithoutSignIn(t *testing.T) {
 		})
 	}
 	if allocs[true] > allocs[false] {
-		t.Errorf("%v allocations, without sign-ins %v", allocs[true], allocs[false])
+		t.Errorf("%v allocations with sign-ins, %v without", allocs[true], allocs[false])
 	}
 }

@@ -36,7 +36,7 @@ func lacksText(need string) string {
 	return "Approval will not help: this agent lacks " + need + "."
 }
 
-// unhelpfulText follows where the agent requested access.
+// unhelpfulText follows [lacksText] in the answer to an access request.
 const unhelpfulText = " Nothing was requested. Tell your user and continue without it."
 
 // outOfTier refuses an item of a tier that the agent lacks; about names the item. If no scope

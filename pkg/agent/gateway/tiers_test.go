@@ -36,10 +36,10 @@ func TestRequestAccessOutOfTier(t *testing.T) {
 		}
 	}
 	if u.asked().Rev != 0 || len(u.told) != 0 {
-		t.Errorf("written %+v, told %+v", u.asked(), u.told)
+		t.Errorf("stored requests = %+v, reported = %+v", u.asked(), u.told)
 	}
 	if state, _, _ := u.want("s:read"); state != "callable" {
-		t.Errorf("a tool of its tier: %s", state)
+		t.Errorf("a tool of the agent's tier: %s", state)
 	}
 }
 
@@ -54,8 +54,8 @@ func TestLockOutOfTier(t *testing.T) {
 	}
 }
 
-// A request that was made with the tier shows the agent's missing tier, until the agent has it
-// again.
+// If an agent loses the tier after its request, the request shows the missing tier until the agent
+// has the tier again.
 func TestRequestNotesLostTier(t *testing.T) {
 	pay := func(u *unlocking) {
 		_, _ = u.Try(`{"name":"call_tool_destructive","arguments":{"name":"s:pay","args":{"n":1}}}`)
@@ -80,10 +80,10 @@ func TestRequestNotesLostTier(t *testing.T) {
 				}
 			}
 			if len(noted.List) != 2 || n != 1 {
-				t.Errorf("after the tier was lost: %+v, want it noted in one of two", noted.List)
+				t.Errorf("requests after the loss = %+v, want the missing tier in one of two", noted.List)
 			}
 			if try(u); u.asked().Rev != noted.Rev {
-				t.Error("the same was written twice")
+				t.Error("an unchanged request was written again")
 			}
 			u.allTiers()
 			try(u)
@@ -109,7 +109,7 @@ func TestTierWithoutScope(t *testing.T) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 	if scope, asks := errors.AsType[*identity.Error](err); asks {
-		t.Errorf("the refusal asks for %q", scope.Scopes)
+		t.Errorf("the refusal names the scopes %q, want none", scope.Scopes)
 	}
 	_, _, message := u.want("s:push")
 	u.holds("request_access", message, "this agent lacks the tier destructive.")

@@ -49,13 +49,13 @@ func (gw *fixture) cost(queries []string, limit int) float64 {
 func (gw *fixture) wantCost(queries []string) {
 	gw.T.Helper()
 	five, ten := gw.cost(queries, 5), gw.cost(queries, 10)
-	gw.T.Logf("%d queries: 5 results have %.1f tokens on the mean, 10 have %.1f", len(queries), five, ten)
+	gw.T.Logf("%d queries: 5 results have %.1f tokens on average, 10 have %.1f", len(queries), five, ten)
 	if five > tokensOfFive || ten > tokensOfTen {
-		gw.T.Errorf("5 results have %.1f tokens on the mean, want at most %d; 10 have %.1f, want at most %d", five, tokensOfFive, ten, tokensOfTen)
+		gw.T.Errorf("5 results have %.1f tokens on average, want at most %d; 10 have %.1f, want at most %d", five, tokensOfFive, ten, tokensOfTen)
 	}
 }
 
-// 527 real tools, with the queries of the graded sets.
+// TestRetrieveTokens measures 527 real tools with the queries of the graded sets.
 func TestRetrieveTokens(t *testing.T) {
 	data := local.Data(t, ".")
 	paths := []string{filepath.Join(data, "retrieval-dev", "golden.json")}
@@ -65,7 +65,7 @@ func TestRetrieveTokens(t *testing.T) {
 	realTools(t, 527).wantCost(queriesOf(t, paths...))
 }
 
-// The same with the project's small set, which always exists.
+// TestRetrieveTokensOfOwnSet measures the project's small set, which always exists.
 func TestRetrieveTokensOfOwnSet(t *testing.T) {
 	raw, err := os.ReadFile("../../catalog/search/testdata/tools.json")
 	require.OK(t, err)

@@ -65,11 +65,11 @@ func TestRequestAccessInDirectMode(t *testing.T) {
 	}
 	first, err := u.Open().ListTools(t.Context(), "")
 	if err != nil || !strings.Contains(string(first), "nextCursor") {
-		t.Errorf("all is on one page: %v", err)
+		t.Errorf("the first page has no nextCursor, or error %v", err)
 	}
 }
 
-// A server's tool of that name is listed and called instead.
+// If a server has a tool named request_access, the gateway lists and calls that tool instead.
 func TestServersOwnRequestAccess(t *testing.T) {
 	u := &unlocking{fixture: newFixture(t)}
 	u.Serve("s", def("request_access", "The server's own.", ""))

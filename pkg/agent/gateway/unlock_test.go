@@ -20,8 +20,8 @@ import (
 )
 
 // An unlocking is a gateway whose agents may request access. Server s has the tools push (pending),
-// read (approved) and pay, whose calls each need a person. Server out has the tool hide, which is
-// out of the agent's scope.
+// read (approved) and pay, whose calls each need a confirmation. Server out has the tool hide,
+// which is out of the agent's scope.
 type unlocking struct {
 	*fixture
 	told []opened
@@ -142,10 +142,10 @@ func TestUnlockInPlace(t *testing.T) {
 		t.Fatalf("the retry after the grant: %s", text)
 	}
 	if f := u.search(`{"query":"pushes commits"}`); len(f.Tools) == 0 || f.Tools[0].Name != "s:push" || f.Tools[0].Description != "Pushes commits." {
-		t.Errorf("what was granted is found as %s", f.Raw)
+		t.Errorf("search for the granted tool = %s", f.Raw)
 	}
 	if state, _, _ := u.want("s:push"); state != "callable" {
-		t.Errorf("asked for what is granted: %s", state)
+		t.Errorf("request_access for the granted tool = %s", state)
 	}
 	other := u.Agent
 	u.Agent.ID = "token:other"
@@ -157,7 +157,7 @@ func TestUnlockInPlace(t *testing.T) {
 	text, ran = u.push()
 	u.holds("after the end", text, "The grant of access request "+id+" by kim ended just now.", "request_access")
 	if ran {
-		t.Error("the grant goes on after its end")
+		t.Error("the grant has an effect after its end")
 	}
 }
 
@@ -210,7 +210,7 @@ func TestGrantEnds(t *testing.T) {
 			happens(u)
 			_ = u.Sent()
 			if text, ran := u.push(); ran {
-				t.Errorf("the call goes through: %s", text)
+				t.Errorf("the tool ran: %s", text)
 			}
 			u.sentNothing()
 		})
@@ -244,7 +244,7 @@ func TestRequestAccessOutOfScope(t *testing.T) {
 	}
 	u.Path = "/readonly"
 	if state, _, _ := u.want("s:push"); state != "not found" || u.asked().Rev != 0 {
-		t.Errorf("what the request does not select: %s", state)
+		t.Errorf("request_access for an unselected tool = %s", state)
 	}
 }
 
@@ -265,9 +265,9 @@ func TestRequestsAreBounded(t *testing.T) {
 		}
 	}
 	if open != request.MaxOpen || len(u.told) != open {
-		t.Errorf("%d requests are open, %d were told", open, len(u.told))
+		t.Errorf("%d requests are open, %d were reported", open, len(u.told))
 	}
-	// A callable tool waits for nobody.
+	// The request for a callable tool no longer counts.
 	u.Decide("s:t0", "approve")
 	u.States.Refresh(t.Context())
 	if state, _, message := u.want("s:t10"); state != "open" {
@@ -291,14 +291,14 @@ func TestRequestsWithoutStore(t *testing.T) {
 	text, ran := u.push()
 	u.holds("a lock whose requests cannot be read", text, "pending_approval", "cannot read earlier access requests")
 	if ran {
-		t.Error("the call went through")
+		t.Error("the locked tool ran")
 	}
 	u.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return down })
 	if text, ran := u.push(); ran || !strings.Contains(text, "disabled_unknown") {
 		t.Errorf("grants that cannot be read: %s", text)
 	}
 	if r := u.Call("call_tool_read", `{"name":"s:read","args":{}}`); !r.IsError {
-		t.Error("a call went through although what decides about it could not be read")
+		t.Error("the approved tool ran although the agent's grants could not be read")
 	}
 }
 
@@ -314,7 +314,7 @@ func TestRequestsAreOnAndOff(t *testing.T) {
 		u.Put(config.Key, `{"mcpServers":{"s":{"url":"https://s.example.com/mcp","approval":"manual"}},"gateway":{`+test.key+`}}`)
 		u.States.Refresh(t.Context())
 		if text, _ := u.push(); strings.Contains(text, "request_access") != test.asked {
-			t.Errorf("%+v: a lock says %s", test, text)
+			t.Errorf("%+v: text of the lock = %s", test, text)
 		}
 		_, err := u.Try(`{"name":"request_access","arguments":{"names":["s:push"]}}`)
 		if off := err != nil && strings.Contains(err.Error(), "Unknown tool"); off == test.asked {
@@ -356,10 +356,10 @@ func TestAskedByItsClient(t *testing.T) {
 	code := strings.TrimPrefix(one.Params.URL, u.Options.BaseURL+"/admin/ask/")
 	sealed, err := request.OpenCode(t.Context(), u.Options.Sealer, code, u.Clock.Now())
 	if err != nil || sealed.Agent != request.AgentOf(u.Agent) || sealed.Item.String() != "s:push" || sealed.Hash != u.Record("s:push").CurrentHash {
-		t.Errorf("the link is of %+v, %v", sealed, err)
+		t.Errorf("request in the link = %+v, %v", sealed, err)
 	}
 	if u.asked().Rev != 0 {
-		t.Errorf("a lock wrote %+v", u.asked())
+		t.Errorf("the call of a locked tool stored %+v", u.asked())
 	}
 	for _, answer := range []string{"accept", "decline", "cancel"} {
 		raw, err := u.as(c, "push", fmt.Sprintf(`,"requestState":%q,"inputResponses":{"unlock":{"action":%q}}`, asked.RequestState, answer))
@@ -395,7 +395,7 @@ func TestAskedByAnError(t *testing.T) {
 	u.holds("the message", told.Message, "pending_approval", "request_access")
 	_, again := u.as(c, "push", "")
 	if e, ok := errors.AsType[*mcp.Error](again); !ok || e.Message != told.Message {
-		t.Errorf("a client that tries again by itself is sent to another page: %v", again)
+		t.Errorf("an automatic retry got another message: %v", again)
 	}
 	_, id, _ := u.want("s:push")
 	if raw, err := u.as(c, "push", ""); err != nil || !strings.Contains(string(raw), "You requested access just now ("+id+", open).") {
@@ -403,15 +403,15 @@ func TestAskedByAnError(t *testing.T) {
 	}
 }
 
-// Clients without such questions get the lock, with everything in its text.
+// Clients that cannot open pages get the lock, with all information in its text.
 func TestNotAskedByItsClient(t *testing.T) {
 	for name, change := range map[string]func(*unlocking, *mcp.Client){
-		"no pages":              func(_ *unlocking, c *mcp.Client) { c.Capabilities = json.RawMessage(`{"elicitation":{"form":{}}}`) },
-		"nothing declared":      func(_ *unlocking, c *mcp.Client) { c.Capabilities = nil },
-		"an older protocol":     func(u *unlocking, c *mcp.Client) { u.Modern, c.OpensLinks = false, false },
-		"its person is unknown": func(u *unlocking, _ *mcp.Client) { u.Agent.Subject = "" },
-		"no key":                func(u *unlocking, _ *mcp.Client) { u.Options.Sealer = nil; u.Restart() },
-		"no page":               func(u *unlocking, _ *mcp.Client) { u.Options.BaseURL = ""; u.Restart() },
+		"no pages":            func(_ *unlocking, c *mcp.Client) { c.Capabilities = json.RawMessage(`{"elicitation":{"form":{}}}`) },
+		"nothing declared":    func(_ *unlocking, c *mcp.Client) { c.Capabilities = nil },
+		"an older protocol":   func(u *unlocking, c *mcp.Client) { u.Modern, c.OpensLinks = false, false },
+		"its user is unknown": func(u *unlocking, _ *mcp.Client) { u.Agent.Subject = "" },
+		"no key":              func(u *unlocking, _ *mcp.Client) { u.Options.Sealer = nil; u.Restart() },
+		"no page":             func(u *unlocking, _ *mcp.Client) { u.Options.BaseURL = ""; u.Restart() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := unlock(t)
@@ -425,7 +425,7 @@ func TestNotAskedByItsClient(t *testing.T) {
 	}
 }
 
-// Searches find a grant, and its end, within two seconds, with one read in that time.
+// Searches show a grant, and its end, within two seconds. In that time they read the grants once.
 func TestGrantsAreFound(t *testing.T) {
 	u := unlock(t)
 	reads := 0
@@ -441,11 +441,11 @@ func TestGrantsAreFound(t *testing.T) {
 	reads = 0
 	for range 5 {
 		if !found() {
-			t.Fatal("what was granted is not found")
+			t.Fatal("the search does not find the granted tool")
 		}
 	}
 	if reads != 1 {
-		t.Errorf("%d reads for five searches", reads)
+		t.Errorf("%d reads for five searches, want 1", reads)
 	}
 	if r := u.Call("describe_tools", `{"names":["s:push","s:pay"]}`); !strings.Contains(r.Text, `"call_with":"call_tool_destructive"`) || strings.Contains(r.Text, "pending_approval") || strings.Count(r.Text, `"confirm":true`) != 1 {
 		t.Errorf("described: %s", r.Text)
@@ -453,12 +453,12 @@ func TestGrantsAreFound(t *testing.T) {
 	u.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return errors.New("no answer") })
 	u.Clock.Wait(2 * time.Second)
 	if found() {
-		t.Error("grants that cannot be read are found as callable")
+		t.Error("a tool is callable although its grant cannot be read")
 	}
 	u.Approvals.OnDocs = nil
 	u.Clock.Wait(time.Minute)
 	if found() {
-		t.Error("a grant that is over is found as callable")
+		t.Error("a tool is callable although its grant has ended")
 	}
 }
 

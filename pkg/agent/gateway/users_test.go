@@ -73,7 +73,7 @@ func TestStateOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A state of the version without users works without a user, and not with one.
+// A state of an earlier version, which had no users, works only for an agent without a user.
 func TestStateOfAnEarlierVersion(t *testing.T) {
 	a := pendingQuestion(t, "", false, stateless)
 	a.Agent = actsFor(a.Agent, "")

@@ -52,7 +52,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("words changed the record from %+v to %+v", before, after)
 	}
 	if rep := gw.Sync(); rep.Built {
-		t.Error("the same words build the catalog again")
+		t.Error("the sync builds the catalog again for unchanged words")
 	}
 
 	gw.Configure(map[string]string{"weread": `"disabled_tools":["*"]`}, houseWords)
