@@ -53,7 +53,7 @@ func TestIdleConnectionsClose(t *testing.T) {
 	busy := connect()
 	_, err := io.WriteString(busy, "GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.OK(t, err)
-	local.Until(t, "it is in flight", func() bool { return g.Facts().Requests == 1 })
+	local.Until(t, "the request is in flight", func() bool { return g.Facts().Requests == 1 })
 	var idle []net.Conn
 	for range 63 {
 		idle = append(idle, connect())

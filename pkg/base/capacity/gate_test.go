@@ -107,7 +107,7 @@ func TestGateBoundsBodies(t *testing.T) {
 	b.start(chunked)
 	b.refuses(post(room / 6))
 	b.finish()
-	b.start(post(1 << 40)) // alone, with any length: the reader of the body refuses it
+	b.start(post(1 << 40)) // a single body of any length passes: its reader refuses it
 }
 
 // An open stream leaves its memory to requests. The number of streams is limited.
@@ -119,7 +119,7 @@ func TestGateHoldsStreams(t *testing.T) {
 		}
 	}
 	if b.start(post(0)) {
-		t.Error("one stream too many is held")
+		t.Error("a stream above the limit is open")
 	}
 	if f := b.Facts(); f.Streams != 20 || f.Requests != 1 {
 		t.Errorf("facts %+v", f)
@@ -147,9 +147,9 @@ func TestGateSharesRoom(t *testing.T) {
 			t.Fatalf("a call of %s is refused", owner)
 		}
 	}
-	for _, owner := range []string{"ann", "bob"} { // ann has half of it, all owners three quarters
+	for _, owner := range []string{"ann", "bob"} { // ann has half of the memory, all owners have three quarters
 		if b.start(call(owner)) {
-			t.Errorf("one call too many of %s", owner)
+			t.Errorf("a call of %s above the limit is admitted", owner)
 		}
 	}
 	for range 10 {
@@ -177,7 +177,7 @@ func TestNoGate(t *testing.T) {
 		capacity.SetBody(r.Context(), 1)
 		capacity.Leave(r.Context())
 		if !capacity.Hold(r.Context()) || !capacity.Claim(r.Context(), "ann") || !capacity.Work(r.Context()) {
-			t.Error("something is bounded")
+			t.Error("a nil Gate limits something")
 		}
 	}))
 	none.Short()
@@ -190,6 +190,6 @@ func TestNoGate(t *testing.T) {
 		t.Error(err)
 	}
 	if capacity.IsDescriptors(context.Canceled) || capacity.IsDiskFull(errors.New("full")) {
-		t.Error("another error is taken for one of this machine")
+		t.Error("another error counts as a failure of the machine")
 	}
 }

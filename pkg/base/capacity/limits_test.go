@@ -13,12 +13,12 @@ func TestMachineMemory(t *testing.T) {
 		files map[string]string
 		want  int64
 	}{
-		"a machine":            {map[string]string{"/proc/meminfo": meminfo}, 16384000 << 10},
-		"a container":          {map[string]string{"/proc/meminfo": meminfo, "/sys/fs/cgroup/memory.max": "536870912\n"}, 512 << 20},
-		"an unbounded one":     {map[string]string{"/proc/meminfo": meminfo, "/sys/fs/cgroup/memory.max": "max\n"}, 16384000 << 10},
-		"an older container":   {map[string]string{"/sys/fs/cgroup/memory/memory.limit_in_bytes": "268435456\n"}, 256 << 20},
-		"an older without one": {map[string]string{"/proc/meminfo": meminfo, "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 16384000 << 10},
-		"another system":       {nil, 0},
+		"a machine":                           {map[string]string{"/proc/meminfo": meminfo}, 16384000 << 10},
+		"a container":                         {map[string]string{"/proc/meminfo": meminfo, "/sys/fs/cgroup/memory.max": "536870912\n"}, 512 << 20},
+		"an unbounded container":              {map[string]string{"/proc/meminfo": meminfo, "/sys/fs/cgroup/memory.max": "max\n"}, 16384000 << 10},
+		"an older container":                  {map[string]string{"/sys/fs/cgroup/memory/memory.limit_in_bytes": "268435456\n"}, 256 << 20},
+		"an older system without a container": {map[string]string{"/proc/meminfo": meminfo, "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 16384000 << 10},
+		"another system":                      {nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read := func(path string) ([]byte, error) {

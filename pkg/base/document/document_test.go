@@ -47,7 +47,7 @@ func TestRetry(t *testing.T) {
 					t.Errorf("%d calls, and the value of call %d; want %d", calls, got, test.calls)
 				}
 				if took := time.Since(began); took > test.longest {
-					t.Errorf("it waits %v, want at most %v", took, test.longest)
+					t.Errorf("Retry waited %v, want at most %v", took, test.longest)
 				}
 			})
 		})
@@ -59,7 +59,7 @@ func TestRetryWaits(t *testing.T) {
 		began := time.Now()
 		_, err := document.Retry(t.Context(), errOther, func() (int, error) { return 0, errOther })
 		if took := time.Since(began); !errors.Is(err, errOther) || took < 500*time.Millisecond {
-			t.Errorf("it gives up after %v with %v, want it to leave the other writers time", took, err)
+			t.Errorf("Retry gave up after %v with %v, want a longer wait for the other writers", took, err)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestReplace(t *testing.T) {
 	docs.OnDocs = func(context.Context, []document.Key) error { reads++; return nil }
 	require.OK(t, document.Replace(t.Context(), &docs, d))
 	if reads != 0 {
-		t.Errorf("a first write costs %d reads", reads)
+		t.Errorf("a first write made %d reads", reads)
 	}
 	docs.OnPut = func(ctx context.Context, _ []document.Doc) (bool, error) {
 		if raced++; raced > 3 {
@@ -115,7 +115,7 @@ func TestReplace(t *testing.T) {
 	}
 	docs.OnPut, docs.OnDocs = nil, func(context.Context, []document.Key) error { return errOther }
 	if err := document.Replace(t.Context(), &docs, d); !errors.Is(err, errOther) {
-		t.Errorf("Replace of what cannot be read = %v", err)
+		t.Errorf("Replace of an unreadable document = %v", err)
 	}
 }
 

@@ -29,10 +29,10 @@ func FuzzParse(f *testing.F) {
 		m, err := mcp.Parse(body)
 		id := mcp.PeekID(bytes.NewReader(body))
 		if err == nil && m.Method != "" && !bytes.Equal(id, m.ID) {
-			t.Errorf("id %q, read in passing %q", m.ID, id)
+			t.Errorf("id %q, PeekID reads %q", m.ID, id)
 		}
 		if id != nil && !json.Valid(id) {
-			t.Errorf("read in passing: %q", id)
+			t.Errorf("PeekID reads %q", id)
 		}
 		if err != nil {
 			if err.Status != 400 || err.Message == "" {
@@ -101,7 +101,7 @@ func (params fuzzedParams) compare(t *testing.T, m mcp.Request) {
 		}
 	default:
 		if subject, _ := m.Subject(); m.Name+m.URI+m.Cursor+subject != "" || m.Arguments != nil || m.Ref != nil {
-			t.Errorf("%s has what belongs to other methods: %+v", m.Method, m)
+			t.Errorf("%s has members of other methods: %+v", m.Method, m)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestParseRest(t *testing.T) {
 // checkAnswer compares a client's answer with the reading of encoding/json.
 func checkAnswer(t *testing.T, body []byte, m mcp.Request) {
 	t.Helper()
-	var want, refusal map[string]json.RawMessage // names count as they are written
+	var want, refusal map[string]json.RawMessage // a map distinguishes names by letter case
 	if err := json.Unmarshal(body, &want); err != nil || m.Answer == nil || !bytes.Equal(m.ID, want["id"]) {
 		t.Errorf("answer %+v to %s, encoding/json reads %s, %v", m.Answer, m.ID, want, err)
 		return

@@ -66,7 +66,7 @@ func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 	}
 }
 
-// UndeclaredQuestion is [Undeclared] for one question.
+// UndeclaredQuestion works like [Undeclared], but for one question.
 func UndeclaredQuestion(method string, params, capabilities json.RawMessage) *Error {
 	return Undeclared(rawjson.Object{{Name: "question", Value: InputRequest(method, params)}}.Bytes(), capabilities)
 }

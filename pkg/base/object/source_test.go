@@ -60,16 +60,16 @@ func TestFileLoad(t *testing.T) {
 		unknown, stale   bool
 	}{
 		{"never one", none, none, "", none, false, false},
-		{"there was none", none, "", "", none, false, false},
+		{"never a file", none, "", "", none, false, false},
 		{"a file", first, second, "", first, false, false},
 		{"an empty file", "", second, "", "", false, false},
 		{"gone", none, second, "", second, false, true},
-		{"gone, and the kept one is of another program", none, broken, "", none, true, true},
+		{"gone, and the copy is of another program", none, broken, "", none, true, true},
 		{"broken", broken, second, "", second, false, true},
-		{"broken, never a good one", broken, none, "", none, true, true},
-		{"broken, and there was none before", broken, "", "", none, true, true},
+		{"broken, without a copy", broken, none, "", none, true, true},
+		{"broken, with an empty copy", broken, "", "", none, true, true},
 		{"unread", first, second, optional.Key, second, false, true},
-		{"unread, never a good one", first, none, optional.Key, none, true, true},
+		{"unread, without a copy", first, none, optional.Key, none, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			objects := &objecttest.Mem{OnGet: func(ctx context.Context, key string) error {
@@ -102,12 +102,12 @@ func TestFileLoad(t *testing.T) {
 			t.Errorf("source = %+v; want none, for %v", s, errDown)
 		}
 	})
-	t.Run("no file, and the kept one cannot be read", func(t *testing.T) {
+	t.Run("no file, and the copy cannot be read", func(t *testing.T) {
 		var objects objecttest.Mem
 		held := optional.Load(t.Context(), &objects, object.Source[string]{}, noon)
 		objects.OnGet = failing(optional.LastGood)
 		if s := optional.Load(t.Context(), &objects, held, noon); s.Value != held.Value || s.Unread == nil {
-			t.Errorf("source = %+v, want the one before, stale", s)
+			t.Errorf("source = %+v, want the last source, stale", s)
 		}
 		if s := optional.Load(t.Context(), &objects, object.Source[string]{}, noon); s.Value != nil || s.Unread == nil {
 			t.Errorf("source = %+v, want none", s)
@@ -133,18 +133,18 @@ func TestFileLoadAgain(t *testing.T) {
 	put(t, &objects, required.Key, broken)
 	bad := load(good)
 	if !errors.Is(bad.Refused, errBroken) || bad.Unread != nil || bad.Version != good.Version {
-		t.Errorf("source beside a bad file = %+v", bad)
+		t.Errorf("source with a bad file = %+v", bad)
 	}
 	once := required
 	once.Parse = func([]byte) (*string, error) { t.Error("the same bad file is read twice"); return nil, errBroken }
 	if s := once.Load(t.Context(), &objects, bad, later); !errors.Is(s.Refused, errBroken) {
-		t.Errorf("source beside the same bad file = %+v", s)
+		t.Errorf("source with the same bad file = %+v", s)
 	}
 
 	objects.OnGet = failing(required.Key)
 	away := required.Load(t.Context(), &objects, bad, later.Add(time.Minute))
 	if !errors.Is(away.Unread, errDown) || away.Refused == nil || away.Version != good.Version || !away.ReadAt.Equal(later) {
-		t.Errorf("source while the store is away = %+v", away)
+		t.Errorf("source while the store is down = %+v", away)
 	}
 	objects.OnGet = nil
 	if back := load(away); back.Unread != nil || back.Refused == nil {
@@ -168,11 +168,11 @@ func TestFileRequired(t *testing.T) {
 	put(t, &objects, required.Key, broken)
 	for _, held := range []object.Source[string]{absent, load(absent)} {
 		if s := load(held); s.Value != nil || !errors.Is(s.Unread, errBroken) || errors.Is(s.Err(), object.ErrNotFound) {
-			t.Errorf("source of a bad file alone = %+v, want what is wrong with it", s)
+			t.Errorf("source of a bad file without a copy = %+v, want its fault", s)
 		}
 	}
 	put(t, &objects, required.LastGood, first)
 	if s := load(load(absent)); s.Refused == nil || s.Unread != nil || string(s.Data) != first {
-		t.Errorf("source = %+v, want the last good one, stale", s)
+		t.Errorf("source = %+v, want the last good file, stale", s)
 	}
 }

@@ -20,14 +20,14 @@ func TestMemoryIsCountedOnceAMinute(t *testing.T) {
 		return mb, ok
 	}
 	if mb, ok := counted(); mb != 33.7 || !ok {
-		t.Errorf("the first request says %v, %t", mb, ok)
+		t.Errorf("memory of the first request = %v, %t", mb, ok)
 	}
 	if _, ok := counted(); ok {
-		t.Error("each request says it")
+		t.Error("a second request reports the memory within a minute")
 	}
 	if now = now.Add(time.Minute); true {
 		if _, ok := counted(); !ok {
-			t.Error("it is not said again")
+			t.Error("no request reports the memory after a minute")
 		}
 	}
 	m.WatchMemory()
@@ -36,7 +36,7 @@ func TestMemoryIsCountedOnceAMinute(t *testing.T) {
 		t.Errorf("this process has used %v MB", mb)
 	}
 	if mb, ok := highWater([]byte("VmRSS: 1 kB")); ok {
-		t.Errorf("where it does not stand: %v", mb)
+		t.Errorf("memory of a status without VmHWM = %v, want none", mb)
 	}
 }
 
@@ -53,10 +53,10 @@ func TestSpend(t *testing.T) {
 		}
 	}
 	if len(got) != 1 || got["store_ms"] != 2.5 {
-		t.Errorf("the line says %v", got)
+		t.Errorf("times in the line = %v", got)
 	}
 	if countsOf(t.Context()) != nil || countsOf(m.Begin(t.Context(), c)) != c {
-		t.Error("what is outside of a request is timed")
+		t.Error("work outside a request is timed")
 	}
 	if n := testing.AllocsPerRun(100, func() { c.spend(Search, time.Millisecond) }); n > 0 {
 		t.Errorf("%v allocations", n)

@@ -45,7 +45,7 @@ func TestEvents(t *testing.T) {
 	})
 	called, took := &observe.Counts{Called: observe.Target{Name: "notes:get_note", By: "read"}}, 80*time.Millisecond
 	if own := m.Upstream(m.Begin(t.Context(), called), "notes", "available", "", took); own != nil {
-		t.Errorf("a request's server has a line of its own: %v", own)
+		t.Errorf("the server of a request has a separate line: %v", own)
 	}
 	request(90*time.Millisecond, false, called)
 	print(t, &out, m.Upstream(t.Context(), "notes", "available", "", 80*time.Millisecond))
@@ -111,7 +111,7 @@ func TestLinesKeepTheFormat(t *testing.T) {
 
 func TestMeter(t *testing.T) {
 	m := observe.NewMeter("portcullis", "mcp", fixed)
-	t.Run("a name stands on a line once", func(t *testing.T) {
+	t.Run("a line has each name once", func(t *testing.T) {
 		c, out := &observe.Counts{}, &bytes.Buffer{}
 		ctx := m.Begin(t.Context(), c)
 		m.Upstream(ctx, "notes", "available", "", time.Second)
@@ -120,7 +120,7 @@ func TestMeter(t *testing.T) {
 		for _, member := range []string{`"UpstreamDuration":`, `"Status":`, `"server":`} {
 			for line := range strings.Lines(out.String()) {
 				if strings.Count(line, member) != 1 {
-					t.Errorf("%s stands %d times in %s", member, strings.Count(line, member), line)
+					t.Errorf("%s occurs %d times in %s", member, strings.Count(line, member), line)
 				}
 			}
 		}
@@ -136,7 +136,7 @@ func TestMeter(t *testing.T) {
 		c := &observe.Counts{}
 		ctx := m.Begin(t.Context(), c)
 		if got := append(m.Request(c, 0, false), m.Upstream(ctx, "s", "available", "", 0)...); got != nil {
-			t.Errorf("it counts %v", got)
+			t.Errorf("a nil Meter counts %v", got)
 		}
 	})
 }

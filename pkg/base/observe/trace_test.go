@@ -124,7 +124,7 @@ func TestSpansReachAReceiver(t *testing.T) {
 		t.Errorf("spans %v", r.ids)
 	}
 	if root[0] == callers[3:35] {
-		t.Error("the trace is the caller's, which nobody asked for")
+		t.Error("the request continues the caller's trace without the option Callers")
 	}
 	if r.attribute("upstream", "server") != "notes" || r.attribute("upstream", "attempts") != "2" || r.attribute("request", "rpc.method") != "tools/call" || r.attribute("upstream", "reason") != "" {
 		t.Errorf("sent %s", r.text)
@@ -152,7 +152,7 @@ func TestTraceOfTheCaller(t *testing.T) {
 	}
 }
 
-// A failing receiver costs requests a bounded time, and only once in a while.
+// A failing receiver delays one request for a bounded time. Later requests do not wait.
 func TestReceiverThatFails(t *testing.T) {
 	for name, fail := range map[string]func(*receiver, *observe.TracerOptions){
 		"answers 500": func(r *receiver, _ *observe.TracerOptions) { r.status = http.StatusInternalServerError },
@@ -183,10 +183,10 @@ func TestReceiverThatFails(t *testing.T) {
 				}
 			}
 			local.Quick(t, "the first request", time.Second, func() { open(); send() })
-			local.Until(t, "the log says so", func() bool { return strings.Contains(log.String(), "spans lost") })
+			local.Until(t, "the log reports lost spans", func() bool { return strings.Contains(log.String(), "spans lost") })
 			local.Quick(t, "a request after that", 100*time.Millisecond, send)
 			if strings.Count(log.String(), "spans lost") > 1 || r.asked > 1 || strings.Contains(log.String(), "hush") {
-				t.Errorf("asked %d times, log: %s", r.asked, log)
+				t.Errorf("the receiver got %d requests, log: %s", r.asked, log)
 			}
 		})
 	}

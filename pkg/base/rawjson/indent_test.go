@@ -31,7 +31,7 @@ func TestIndent(t *testing.T) {
 	}
 	for _, raw := range []string{"", "{", "[1,]", "text", "{} {}"} {
 		if got := rawjson.Indent([]byte(raw), "", "  "); got != raw {
-			t.Errorf("Indent(%q) = %q, want it as it is", raw, got)
+			t.Errorf("Indent(%q) = %q, want no change", raw, got)
 		}
 	}
 }

@@ -32,13 +32,13 @@ type Node struct {
 // Parse reads a document into nodes. It is [Lenient].
 func Parse(data []byte) (*Node, error) { return ParseBounded(data, math.MaxInt) }
 
-// ParseBounded is [Parse] with a limit on the number of nodes, each of which uses about 140 bytes.
-// An object or array that exceeds the limit becomes one node without a kind.
+// ParseBounded works like [Parse], with a limit on the number of nodes. A node uses about 140
+// bytes. An object or array that exceeds the limit becomes one node without a kind.
 func ParseBounded(data []byte, most int) (*Node, error) {
 	return parse(data, most, jsontext.AllowInvalidUTF8(true))
 }
 
-// ParseUTF8 is [Parse], but refuses invalid UTF-8.
+// ParseUTF8 works like [Parse], but refuses invalid UTF-8.
 func ParseUTF8(data []byte) (*Node, error) { return parse(data, math.MaxInt) }
 
 func parse(data []byte, most int, o ...jsontext.Options) (*Node, error) {
@@ -89,7 +89,7 @@ func (p *parser) node() (*Node, error) {
 	return n, err
 }
 
-// unquoted is [Text] for a string that a decoder has read.
+// unquoted returns the text of a JSON string that a decoder has read; see [Text].
 func unquoted(s []byte) string {
 	if bytes.IndexByte(s, '\\') < 0 && utf8.Valid(s) {
 		return string(s[1 : len(s)-1])

@@ -51,7 +51,7 @@ func TestParseUTF8(t *testing.T) {
 		t.Errorf("Parse = %+v, %v", n, err)
 	}
 	if _, err := rawjson.ParseUTF8([]byte(doc)); err == nil {
-		t.Error("ParseUTF8 takes what is not UTF-8")
+		t.Error("ParseUTF8 accepts invalid UTF-8")
 	}
 }
 
@@ -111,15 +111,15 @@ func TestParseBounded(t *testing.T) {
 	require.OK(t, err)
 	a, d := n.Get("a"), n.Get("d")
 	if a.Kind != 0 || a.Kids != nil || string(a.Raw) != long || d.Kind != 0 || string(d.Raw) != long {
-		t.Errorf("the long ones are %+v and %+v", a, d)
+		t.Errorf("nodes above the limit = %+v and %+v", a, d)
 	}
 	if len(n.Get("b").List("c")) != 2 || n.TextOf("e") != "x" || string(n.Raw) != doc {
-		t.Errorf("beside the long ones stands %s", n.Raw)
+		t.Errorf("value between the long lists = %s", n.Raw)
 	}
 	if n, err := rawjson.ParseBounded([]byte(doc), 3); err != nil || n.Kind != 0 || string(n.Raw) != doc {
 		t.Errorf("with 3 nodes the document is %+v, %v", n, err)
 	}
 	if _, err := rawjson.ParseBounded([]byte(`{"a":[1,2,3,],"b"`), 2); err == nil {
-		t.Error("what is left out is not read as JSON")
+		t.Error("ParseBounded accepts invalid JSON above the limit")
 	}
 }

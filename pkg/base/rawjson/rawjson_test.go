@@ -32,7 +32,7 @@ func TestSplit(t *testing.T) {
 		want       []string
 	}{
 		{"empty", ` { } `, nil},
-		{"values as they stand", `{"a" : 9007199254740993, "\u0062":{ "x":1.10 },"":[ ]}`, []string{`a = 9007199254740993`, `b = { "x":1.10 }`, ` = [ ]`}},
+		{"values keep their bytes", `{"a" : 9007199254740993, "\u0062":{ "x":1.10 },"":[ ]}`, []string{`a = 9007199254740993`, `b = { "x":1.10 }`, ` = [ ]`}},
 		{"inner objects", `{"p": { "m":{"x":1},"k":{"m":{}} },"m":[{}],"k":{"m":{"y":2}}}`, []string{
 			`p = { "m":{"x":1},"k":{"m":{}} }`, `  m = {"x":1}`, `    x = 1`, `  k = {"m":{}}`, `m = [{}]`, `k = {"m":{"y":2}}`,
 		}},
@@ -74,7 +74,7 @@ func TestSplitRefuses(t *testing.T) {
 					t.Errorf("strict %t: got %v, want %v", mode, err, want)
 				}
 				if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-					t.Errorf("strict %t: the error passes for one of a connection: %v", mode, err)
+					t.Errorf("strict %t: the error looks like a failed connection: %v", mode, err)
 				}
 			}
 		})
@@ -93,7 +93,7 @@ func TestObject(t *testing.T) {
 	}
 	o.Add(`<"é`+"\xff", rawjson.Quote("x\n\u2028"))
 	if o.Delete("c") {
-		t.Error("Delete found what is not there")
+		t.Error("Delete reports that it deleted an absent member")
 	}
 	want := `{"b":2,"a":4,"<\"é` + "\uFFFD" + `":"x\n` + "\u2028" + `"}`
 	if d := cmp.Diff(want, string(o.Bytes())); d != "" {

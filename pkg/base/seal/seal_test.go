@@ -33,7 +33,7 @@ func TestSealedTexts(t *testing.T) {
 		sealed, err := s.Seal(t.Context(), Session, []byte(plain))
 		require.OK(t, err)
 		if other, _ := s.Seal(t.Context(), Session, []byte(plain)); other == sealed {
-			t.Error("the same text twice: it tells that the content is the same")
+			t.Error("the same content was sealed to the same text, which reveals that it is the same")
 		}
 		got, err := New(v.read).Open(t.Context(), Session, sealed) // another instance
 		require.OK(t, err)
@@ -51,7 +51,7 @@ func TestSealedTexts(t *testing.T) {
 	}
 }
 
-// A text opens only if it is exactly as it was sealed: each bit counts, and so does the form.
+// A text opens only if it is exactly the sealed text: each bit counts, and so does the encoding.
 func TestForgedTexts(t *testing.T) {
 	s := New((&vault{Keys: Keys{Current: secretOf(1)}}).read)
 	sealed, err := s.Seal(t.Context(), State, []byte("state"))
@@ -91,7 +91,7 @@ func TestRotation(t *testing.T) {
 	require.OK(t, err)
 
 	if _, err := s.Open(t.Context(), Session, fresh); !errors.Is(err, ErrForged) || v.asked != 2 {
-		t.Errorf("asked %d times, %v: whoever sends what is not sealed would have the secret read each time", v.asked, err)
+		t.Errorf("%d reads of the secret, %v; want no read for each forged text", v.asked, err)
 	}
 	now = now.Add(refreshSoon)
 	for _, text := range []string{fresh, old} {
@@ -104,7 +104,7 @@ func TestRotation(t *testing.T) {
 	v.Keys = Keys{Current: secretOf(3), Previous: secretOf(2)}
 	now = now.Add(refreshEvery)
 	if _, err := s.Open(t.Context(), Session, old); !errors.Is(err, ErrForged) {
-		t.Errorf("a key that was withdrawn still opens: %v", err)
+		t.Errorf("a withdrawn key still opens a text: %v", err)
 	}
 }
 
@@ -119,24 +119,24 @@ func TestSecretOutOfReach(t *testing.T) {
 		t.Errorf("sealed without a key: %v", err)
 	}
 	if _, err := s.Open(t.Context(), Ask, sealed); !errors.Is(err, ErrNoKey) {
-		t.Errorf("nothing is known of the text, but it is called forged: %v", err)
+		t.Errorf("Open without a key = %v, want ErrNoKey", err)
 	}
 	v.Keys, v.err = Keys{Current: secretOf(1)}, nil
 	if _, err := s.Open(t.Context(), Ask, sealed); err != nil {
-		t.Errorf("the secret can be read again, but is not: %v", err)
+		t.Errorf("Open after the secret is readable again = %v", err)
 	}
 	v.err, now = errors.New("down again"), now.Add(2*refreshEvery)
 	if _, err := s.Open(t.Context(), Ask, sealed); err != nil {
-		t.Errorf("the key was held: %v", err)
+		t.Errorf("Open with a cached key = %v", err)
 	}
 	newer, err := New((&vault{Keys: Keys{Current: secretOf(2)}}).read).Seal(t.Context(), Ask, []byte("x"))
 	require.OK(t, err)
 	if _, err := s.Open(t.Context(), Ask, newer); !errors.Is(err, ErrNoKey) {
-		t.Errorf("its key may be a newer one that could not be read, but it is called forged: %v", err)
+		t.Errorf("Open while a newer key may exist but is unreadable = %v, want ErrNoKey", err)
 	}
 	v.err, now = nil, now.Add(refreshSoon)
 	if _, err := s.Open(t.Context(), Ask, newer); !errors.Is(err, ErrForged) {
-		t.Errorf("all keys are read, and it has none of them: %v", err)
+		t.Errorf("Open with an unknown key after a successful read = %v, want ErrForged", err)
 	}
 	for _, short := range []Keys{{}, {Current: secretOf(1)[1:]}, {Current: secretOf(1), Previous: []byte("short")}} {
 		if _, err := New((&vault{Keys: short}).read).Seal(t.Context(), Ask, nil); !errors.Is(err, ErrNoKey) {

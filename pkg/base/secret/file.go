@@ -20,7 +20,7 @@ func ReadFile(path string) (v Versions, err error) {
 	case !info.Mode().IsRegular():
 		return v, fmt.Errorf("%s is no file", path)
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // Windows has no such bits
-		return v, fmt.Errorf("%s could be read by other users of this machine (mode %v): replace what it holds, and chmod 600", path, info.Mode().Perm())
+		return v, fmt.Errorf("%s could be read by other users of this machine (mode %v): replace its values, and run chmod 600", path, info.Mode().Perm())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

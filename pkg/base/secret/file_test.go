@@ -33,7 +33,7 @@ func FuzzReadFile(f *testing.F) {
 		require.OK(t, os.WriteFile(path, []byte(secret.FileText(v)), 0o600))
 		again, err := secret.ReadFile(path)
 		if err != nil || !again.Current.Text.Equal(v.Current.Text) || !again.Previous.Text.Equal(v.Previous.Text) {
-			t.Errorf("written again it reads as another: %v", err)
+			t.Errorf("the values changed after a write and a read: %v", err)
 		}
 	})
 }

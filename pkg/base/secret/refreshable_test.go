@@ -29,26 +29,26 @@ func TestHeld(t *testing.T) {
 		}
 		down := errors.New("down")
 		fault = down
-		want("nothing is held", h.Get, time.Hour, 0, 1, down)
-		want("and is tried again", h.Get, time.Hour, 0, 2, down)
+		want("no value", h.Get, time.Hour, 0, 1, down)
+		want("no value, second try", h.Get, time.Hour, 0, 2, down)
 		value, fault = 1, nil
 		want("read", h.Get, time.Hour, 1, 3, nil)
 		value = 2
 		want("kept", h.Get, time.Hour, 1, 3, nil)
 		time.Sleep(time.Minute)
-		want("too old for one", h.Fresh, time.Minute, 2, 4, nil)
+		want("value too old for Fresh", h.Fresh, time.Minute, 2, 4, nil)
 		value, fault = 3, down
 		time.Sleep(time.Hour)
-		want("the older one goes on", h.Get, time.Hour, 2, 5, nil)
+		want("the older value stays", h.Get, time.Hour, 2, 5, nil)
 		if !errors.Is(h.Err(), down) {
 			t.Errorf("Err = %v", h.Err())
 		}
-		want("a failed read counts as one", h.Fresh, time.Minute, 2, 5, nil)
+		want("a failed read counts as a read", h.Fresh, time.Minute, 2, 5, nil)
 	})
 }
 
-// A caller waits for another's read only if there is no value, or if it has found that the value is
-// too old.
+// A caller waits for another caller's read only if there is no value, or if the caller cannot use
+// the cached value.
 func TestHeldWhileItIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
@@ -79,7 +79,7 @@ func TestHeldWhileItIsRead(t *testing.T) {
 		time.Sleep(time.Minute)
 		cancel()
 		if _, err := h.Get(gone, time.Minute); err != nil || h.Err() != nil {
-			t.Errorf("a read ends with the one request that began it: %v, %v", err, h.Err())
+			t.Errorf("the read ended with the request that began it: %v, %v", err, h.Err())
 		}
 	})
 }
@@ -95,13 +95,13 @@ func TestReadFile(t *testing.T) {
 	}
 	require.OK(t, os.WriteFile(path, []byte("new yesterday\n"), 0o600))
 	if _, err := secret.ReadFile(path); err == nil || strings.Contains(err.Error(), "new y") {
-		t.Errorf("a line that is none: %v", err)
+		t.Errorf("a malformed line: %v", err)
 	}
 	require.OK(t, os.Chmod(path, 0o640))
 	if _, err := secret.ReadFile(path); err == nil || !strings.Contains(err.Error(), "other users") {
 		t.Errorf("a file that others can read: %v", err)
 	}
 	if _, err := secret.ReadFile(t.TempDir()); err == nil {
-		t.Error("a folder is read")
+		t.Error("ReadFile accepts a folder")
 	}
 }

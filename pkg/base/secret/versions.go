@@ -20,8 +20,9 @@ type Versions struct {
 
 // A Versioned source keeps the value that a secret had before it was replaced.
 type Versioned interface {
-	// Versions is [Source]'s Secret for both values. If the secret is replaced once during the
-	// call, the result includes the value from its beginning and the value from its end.
+	// Versions looks up both values, as [Source]'s Secret looks up one. If the secret is replaced
+	// once during the call, the result includes the value from its beginning and the value from its
+	// end.
 	Versions(ctx context.Context, ref string) (Versions, error)
 }
 

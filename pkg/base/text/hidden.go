@@ -179,7 +179,7 @@ func isPictograph(r rune) bool {
 	return r > unicode.MaxLatin1 && r != utf8.RuneError && unicode.In(r, unicode.So, unicode.Sm) || r >= 0x1F000 && r <= 0x1FAFF || r == '©' || r == '®'
 }
 
-// flag is [context.spelled] for the first tag after a black flag.
+// flag works like [context.spelled], for the first tag after a black flag.
 func flag(rest string) (more int, ok bool) {
 	for _, region := range [...]string{"beng", "bsct", "bwls"} {
 		tags := strings.Map(func(r rune) rune { return 0xE0000 + r }, region) + "\U000E007F"

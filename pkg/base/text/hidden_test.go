@@ -81,12 +81,12 @@ func BenchmarkReveal(b *testing.B) {
 func TestBlank(t *testing.T) {
 	for _, s := range []string{"", " \t\n", "\u200b\u2060", "\u3164\u2800", "\u00a0\u3000\u00ad", "\x00\x1b"} {
 		if !text.Blank(s) {
-			t.Errorf("%q is said to show", s)
+			t.Errorf("Blank(%q) = false, want true", s)
 		}
 	}
 	for _, s := range []string{".", "\u200bok", "ä", "⚠️"} {
 		if text.Blank(s) {
-			t.Errorf("%q is said not to show", s)
+			t.Errorf("Blank(%q) = true, want false", s)
 		}
 	}
 }

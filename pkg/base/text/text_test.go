@@ -19,7 +19,7 @@ func TestClip(t *testing.T) {
 		{"long", "abcd", 3, "ab…"},
 		{"characters are counted, not bytes", "工具工", 3, "工具工"},
 		{"cut at a character", "工具工具", 3, "工具…"},
-		{"what does not print", "a\nb\x00c\u202e", 9, "a\uFFFDb\uFFFDc\uFFFD"},
+		{"unprintable characters", "a\nb\x00c\u202e", 9, "a\uFFFDb\uFFFDc\uFFFD"},
 		{"no UTF-8", "a\xffb", 9, "a\uFFFDb"},
 		{"empty", "", 1, ""},
 	} {

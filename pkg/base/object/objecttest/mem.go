@@ -1,6 +1,5 @@
-// Package objecttest holds what tests of objects need: [Run], the promises
-// that every object.Store keeps, and [Mem], a working store in memory that fails on
-// demand, before or after a write was kept, as networks do.
+// Package objecttest helps to test objects. [Run] tests the promises that every object.Store keeps.
+// [Mem] is a working store in memory with hooks that can fail, before or after it keeps a write.
 package objecttest
 
 import (
