@@ -36,7 +36,8 @@ func classify(b *testing.B, h *fixture) int {
 	return v.Callable().Len()
 }
 
-// A decision makes a new state: every tool is classified again, but the verdicts are reused.
+// benchmarkClassify measures a new state after a decision. The state classifies every tool again,
+// but reuses the verdicts.
 func benchmarkClassify(b *testing.B, n int) {
 	h := withMany(b, n)
 	want := classify(b, h)
@@ -47,7 +48,7 @@ func benchmarkClassify(b *testing.B, n int) {
 		h.States.Load(b.Context())
 		b.StartTimer()
 		if got := classify(b, h); got != want {
-			b.Fatalf("%d tools are open, want %d", got, want)
+			b.Fatalf("%d tools are callable, want %d", got, want)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/tool")
@@ -56,7 +57,8 @@ func benchmarkClassify(b *testing.B, n int) {
 func BenchmarkClassify1000(b *testing.B)  { benchmarkClassify(b, 1000) }
 func BenchmarkClassify10000(b *testing.B) { benchmarkClassify(b, 10000) }
 
-// A decision is read: the feed is read and the decision about every tool is computed again.
+// BenchmarkRefresh10000 reads a decision from the feed, and computes the decision about every tool
+// again.
 func BenchmarkRefresh10000(b *testing.B) {
 	h := withMany(b, 10000)
 	h.States.Load(b.Context())
@@ -69,7 +71,7 @@ func BenchmarkRefresh10000(b *testing.B) {
 	}
 }
 
-// Config, policy and catalog are read for the first time, from memory.
+// BenchmarkColdLoad10000 reads config, policy and catalog for the first time, from memory.
 func BenchmarkColdLoad10000(b *testing.B) {
 	h := withMany(b, 10000)
 	b.ReportAllocs()

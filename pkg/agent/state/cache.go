@@ -41,8 +41,8 @@ func (c *cache[V]) get(key string, make func() V) V {
 	return v
 }
 
-// cacheSize returns the number of agents for which answers about n tools are kept. The cache takes
-// about 10 MB, independent of the catalog's size.
+// cacheSize returns the number of agents for which a cache keeps answers about n tools. The cache
+// takes about 10 MB, independent of the catalog's size.
 func cacheSize(n int) int { return min(max(200_000/max(n, 1), 4), 256) }
 
 // agentKey returns a key of all properties of an agent that a verdict can depend on, or "" if no

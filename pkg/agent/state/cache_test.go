@@ -22,7 +22,7 @@ func TestAgentKey(t *testing.T) {
 	for _, a := range agents {
 		key := agentKey(a)
 		if other, ok := keys[key]; ok {
-			t.Errorf("%+v and %+v have one key, %s", a, other, key)
+			t.Errorf("%+v and %+v have the same key, %s", a, other, key)
 		}
 		keys[key] = a
 	}
@@ -37,6 +37,6 @@ func TestAgentKey(t *testing.T) {
 		}
 	}
 	if key := agentKey(identity.Agent{Claims: map[string]any{"a": func() {}}}); key != "" {
-		t.Errorf("claims that cannot be told apart have the key %s", key)
+		t.Errorf("key of claims that cannot be encoded = %s, want none", key)
 	}
 }

@@ -14,20 +14,20 @@ func TestDeadline(t *testing.T) {
 			m := &approvaltest.Clock{Begin: time.Now()}
 			d := after(m.Now(), 2*time.Second)
 			if d.hasPassed(m.Now()) {
-				t.Error("it is over when it is set")
+				t.Error("a new deadline has passed")
 			}
 			pass(m)
 			if !d.hasPassed(m.Now()) {
-				t.Error("it is not over 3 s later")
+				t.Error("the deadline has not passed 3 s later")
 			}
 		})
 	}
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) // without a monotonic clock
 	if d := after(noon, 2*time.Second); !d.hasPassed(noon.Add(-time.Hour)) || d.hasPassed(noon.Add(time.Second)) {
-		t.Error("without a monotonic clock a time before it was set is not taken for over")
+		t.Error("the deadline has not passed at a time before it was set, without a monotonic clock")
 	}
 	if !(deadline{}).hasPassed(noon) {
-		t.Error("the zero deadline is not over")
+		t.Error("the zero deadline has not passed")
 	}
 }
 
@@ -46,6 +46,6 @@ func TestCache(t *testing.T) {
 	c.get("", func() int { return 0 })
 	c.get("", func() int { return 0 })
 	if len(c.entries) != 3 {
-		t.Error("a caller without a key is kept")
+		t.Error("the cache keeps a value under the empty key")
 	}
 }

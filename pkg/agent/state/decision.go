@@ -78,9 +78,9 @@ func decideOne(t catalog.Reviewed, what subject, since *approval.Decisions, unkn
 	return d
 }
 
-// factsAt returns the facts about a tool from its record in the store, or nil, and from the known
-// record. If the store has lost records or was restored to an older state, the stricter of the two
-// applies.
+// factsAt returns the facts about a tool from stored, its record in the store, and from known, the
+// record of the state. Both may be nil. If the store has lost records or was restored to an older
+// state, the stricter record applies.
 func factsAt(stored, known *approval.Record, what subject) (userDisabled, approved lock.Fact) {
 	userDisabled, approved = factsOf(stored, what)
 	if !approval.IsLost(stored, known) {
@@ -105,8 +105,8 @@ func stricter(a, b, strict lock.Fact) lock.Fact {
 	return a
 }
 
-// factsOf is [approval.Facts] for a tool of the server in the current config. An approval at
-// another URL belongs to another server, so it stops counting as soon as the config has the new
+// factsOf returns [approval.Facts] for a tool of the server in the current config. An approval at
+// another URL belongs to another server. So it stops counting as soon as the config has the new
 // URL, even before the next sync.
 func factsOf(record *approval.Record, what subject) (userDisabled, approved lock.Fact) {
 	userDisabled, approved = approval.Facts(record, what.mode, what.hash)

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The operator's offer is resolved again if a server has loaded or failed, and not after every
-// load.
+// The operator's offer is resolved again only if the outcome of a server has changed, not after
+// every load.
 func TestBoundIsKept(t *testing.T) {
 	cfg, err := config.Parse([]byte(`{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"},"git":{"url":"https://git.example.com/mcp"}}}`))
 	require.OK(t, err)

@@ -12,14 +12,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// byOtherRules returns the snapshot with the version of other rules for findings, and the same
-// content. catalog/format.go describes the layout.
+// byOtherRules returns the snapshot with another version of the rules for findings. The other
+// content is the same. catalog/format.go describes the layout.
 func byOtherRules(t *testing.T, s *catalog.Snapshot) *catalog.Snapshot {
 	t.Helper()
 	const atSum, atCounts, atRules = 8, 12, 36
 	blob := append([]byte{}, s.Encode()...)
 	if got := binary.LittleEndian.Uint32(blob[atRules:]); got != finding.Version {
-		t.Fatalf("the version of the rules is not there: %d", got)
+		t.Fatalf("version of the rules in the snapshot = %d, want %d", got, finding.Version)
 	}
 	binary.LittleEndian.PutUint32(blob[atRules:], finding.Version+1)
 	binary.LittleEndian.PutUint32(blob[atSum:], crc32.Checksum(blob[atCounts:], crc32.MakeTable(crc32.Castagnoli)))
@@ -48,7 +48,7 @@ func TestLoaderFindingsUnknown(t *testing.T) {
 		for _, known := range []bool{true, false} {
 			if !known {
 				cur := snap.Current()
-				cur.StoredAt = time.Time{} // it is another object
+				cur.StoredAt = time.Time{} // the snapshot is another object
 				_, err := catalog.Save(t.Context(), h.Objects, byOtherRules(t, snap), cur, "")
 				require.OK(t, err)
 				h.Clock.Wait(time.Minute)

@@ -96,7 +96,7 @@ func (h *fixture) publish(l listing) *catalog.Snapshot {
 		}
 		in.Servers = append(in.Servers, s)
 		status := outcome.Available
-		if tools == nil { // it did not load
+		if tools == nil { // the server did not load
 			status = outcome.Transient
 		}
 		cur.Outcomes = append(cur.Outcomes, outcome.Outcome{ServerID: server, Status: status, Attempts: 1, CheckedAt: h.Clock.Now()})

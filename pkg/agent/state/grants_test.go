@@ -36,7 +36,7 @@ func TestWith(t *testing.T) {
 		t.Errorf("granted: %q, %d callable of %d", with.Status(i), with.Callable().Len(), v.Callable().Len())
 	}
 	if v.Status(i) != lock.PendingApproval {
-		t.Error("the view of others changed")
+		t.Error("the view of other agents changed")
 	}
 	for name, change := range map[string]func(*request.Decision){
 		"another definition": func(d *request.Decision) { d.Hash = "other" },
@@ -48,7 +48,7 @@ func TestWith(t *testing.T) {
 		"another server":     func(d *request.Decision) { d.URL = "https://elsewhere.example.com/mcp" },
 	} {
 		if with := v.With(grant(change), now); with.Status(i) != lock.PendingApproval || with.Callable().Len() != v.Callable().Len() {
-			t.Errorf("%s: it is %q", name, with.Status(i))
+			t.Errorf("%s: status = %q", name, with.Status(i))
 		}
 	}
 }
@@ -77,27 +77,27 @@ func TestGrantInALostStore(t *testing.T) {
 	}
 	yesterdays, yesterday := grant(), h.Approvals.Copy()
 	if got := called(yesterdays); got != lock.None {
-		t.Fatalf("granted: a call is %q", got)
+		t.Fatalf("status of a call with a grant = %q", got)
 	}
 	h.Clock.Wait(time.Minute)
 	h.Decide("mail:send", "disable")
 	todays := grant()
 	if old, now := called(yesterdays), called(todays); old != lock.DisabledByUser || now != lock.None {
-		t.Errorf("disabled since: a call is %q by the older grant, %q by the newer", old, now)
+		t.Errorf("disabled since: status %q with the older grant, %q with the newer grant", old, now)
 	}
 	h.Clock.Wait(time.Minute)
 	h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
 	h.Clock.Wait(time.Minute)
 	h.Approvals = yesterday
 	h.States = state.New(h.Objects, yesterday, &state.Options{Now: h.Clock.Now})
-	for _, then := range []string{"set back", "and decided about anew"} {
+	for _, then := range []string{"set back", "set back, then decided again"} {
 		if then != "set back" {
 			h.Decide("mail:send", "disable")
 			h.Decide("mail:send", "enable")
 			h.Clock.Wait(time.Minute)
 		}
 		if old, now := called(yesterdays), called(todays); old == lock.None || now == lock.None {
-			t.Errorf("%s: a call is %q by the older grant, %q by the newer", then, old, now)
+			t.Errorf("%s: status %q with the older grant, %q with the newer grant", then, old, now)
 		}
 	}
 }

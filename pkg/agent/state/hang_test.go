@@ -17,8 +17,8 @@ import (
 // hangs selects the calls of the stores that get no answer.
 type hangs struct{ get, changes, stops, objects bool }
 
-// hang makes these calls wait until their callers give up, until the returned function is called. A
-// call that began before then never gets an answer.
+// hang makes these calls wait until their callers give up. After a call of the returned function,
+// new calls get an answer, but calls that began earlier never get one.
 func (h *fixture) hang(what hangs) (answer func()) {
 	hanging := true
 	wait := func(ctx context.Context, hangs bool) error {
@@ -38,8 +38,8 @@ func (h *fixture) hang(what hangs) (answer func()) {
 // unlockTime is how long a tool may stay locked after a store answers again.
 const unlockTime = 5 * time.Second
 
-// Hanging stores lock no tool before the last data is too old, and for at most five seconds after
-// they answer.
+// Hanging stores lock tools only after the last data is too old, and until at most five seconds
+// after the stores answer.
 func TestLoaderHangingStores(t *testing.T) {
 	all := hangs{true, true, true, true}
 	for name, what := range map[string]hangs{
@@ -86,7 +86,7 @@ func hangFor(t *testing.T, what hangs, late, cold bool, lasts time.Duration) {
 		case !cold && lasts < time.Minute && s.Health.Lost:
 			t.Fatalf("%v after the fault began the store counts as lost", now.Sub(began))
 		case !cold && lasts < 50*time.Second:
-			h.wantOpen(t, began, "while what was read last is good")
+			h.wantOpen(t, began, "while the last data is valid")
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

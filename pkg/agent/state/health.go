@@ -34,7 +34,7 @@ type Health struct {
 
 	Lost      bool     // the approval store lost records that the catalog has, and no sync has restored them
 	Restored  int      // restored approval records that no person has confirmed
-	Forgotten []string // servers whose decisions are lost, without a confirmation of that
+	Forgotten []string // servers whose decisions are lost, if no person has confirmed this
 	Rebuilt   []string // servers whose tools come from approval records
 
 	Sync    Syncs   // results of syncs
@@ -61,7 +61,7 @@ type Part struct {
 	Version string    // of the used version; "": none, or an empty policy
 	Stored  string    // of the stored file, if it is refused; "": not refused
 	InUse   bool      // some version is in use, even an old one
-	ReadAt  time.Time // when it last matched the store
+	ReadAt  time.Time // when the used version last matched the store
 	Stale   bool      // the store has another version, or may have one
 	Err     error     // why it is stale or missing; for the log and the admin API
 }

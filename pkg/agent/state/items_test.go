@@ -103,7 +103,7 @@ func TestItemLocks(t *testing.T) {
 		want    map[string]lock.Status
 	}{
 		{name: "a first list", want: nil},
-		{name: "every one waits", servers: map[string]string{"fs": `"resources": "manual"`}, want: every(lock.PendingApproval, "fs:")},
+		{name: "all items of a server wait", servers: map[string]string{"fs": `"resources": "manual"`}, want: every(lock.PendingApproval, "fs:")},
 		{name: "tools wait", servers: map[string]string{"fs": `"approval": "manual", "resources": "off"`}, want: nil},
 		{name: "all wait", servers: map[string]string{"fs": `"approval": "manual"`}, want: every(lock.PendingApproval, "fs:")},
 		{name: "denied prompts", servers: map[string]string{"fs": `"disabled_prompts": ["pl*"]`}, want: map[string]lock.Status{"fs:prompt:plan": lock.DisabledByConfig}},
@@ -114,10 +114,10 @@ func TestItemLocks(t *testing.T) {
 		{name: "a rule that fails", policy: `forbid(principal, action == Action::"get", resource) when { principal.team == "x" };`, want: map[string]lock.Status{
 			"fs:prompt:plan": lock.DisabledUnknown, "fs:prompt:read": lock.DisabledUnknown,
 		}},
-		{name: "a person's no", decide: []string{"fs:prompt:read disable", "git:resource:repo://{name} disable"}, want: map[string]lock.Status{
+		{name: "disabled by a person", decide: []string{"fs:prompt:read disable", "git:resource:repo://{name} disable"}, want: map[string]lock.Status{
 			"fs:prompt:read": lock.DisabledByUser, "git:resource:repo://{name}": lock.DisabledByUser,
 		}},
-		{name: "a person's yes", servers: map[string]string{"fs": `"resources": "manual"`}, decide: []string{
+		{name: "approved by a person", servers: map[string]string{"fs": `"resources": "manual"`}, decide: []string{
 			"fs:prompt:plan approve", "fs:prompt:read approve", "fs:resource:file:///a approve", "fs:resource:file:///{+path} approve",
 		}, want: nil},
 	} {
@@ -165,14 +165,14 @@ func TestClaims(t *testing.T) {
 		want      []string
 	}{
 		{"listed", "file:///a", all, []string{"fs:resource:file:///a"}},
-		{"listed by one, another's template", "file:///b", all, []string{"git:resource:file:///b"}},
-		{"by a template", "file:///c/d", all, []string{"fs:resource:file:///{+path}"}},
-		{"by another one", "repo://y", all, []string{"git:resource:repo://{name}"}},
+		{"listed by one server, matched by another's template", "file:///b", all, []string{"git:resource:file:///b"}},
+		{"matched by a template", "file:///c/d", all, []string{"fs:resource:file:///{+path}"}},
+		{"matched by another server's template", "repo://y", all, []string{"git:resource:repo://{name}"}},
 		{"by none", "repo://y/z", all, nil},
 		{"the text of a template", "repo://{name}", all, []string{"git:resource:repo://{name}"}},
-		{"a template alone is offered", "file:///c", only("fs:resource:file:///{+path}"), []string{"fs:resource:file:///{+path}"}},
-		{"what is listed and not offered is not read by the template", "file:///a", only("fs:resource:file:///{+path}"), nil},
-		{"what another one lists and is not offered", "file:///b", only("fs:resource:file:///{+path}"), []string{"fs:resource:file:///{+path}"}},
+		{"only a template is offered", "file:///c", only("fs:resource:file:///{+path}"), []string{"fs:resource:file:///{+path}"}},
+		{"listed but not offered", "file:///a", only("fs:resource:file:///{+path}"), nil},
+		{"listed by another server but not offered", "file:///b", only("fs:resource:file:///{+path}"), []string{"fs:resource:file:///{+path}"}},
 	} {
 		numbers, whole := v.Claims(tt.uri, tt.offered)
 		var got []string

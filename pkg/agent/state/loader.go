@@ -33,7 +33,8 @@ type Options struct {
 	Timeout time.Duration
 
 	// Full returns since when calls are refused because all server processes are in use, and the
-	// number of processes. The time is zero if no call is refused for that. A nil Full means zero.
+	// number of processes. The time is zero if no call is refused for this reason. A nil Full means
+	// zero.
 	Full func() (since time.Time, processes int)
 
 	AuditSize func() (bytes, limit int64) // of the audit's files; nil: unknown
@@ -119,11 +120,11 @@ func (l *Loader) SyncEnded(f *catalog.Failure, snap *catalog.Snapshot) {
 	l.synced.Store(snap)
 }
 
-// Refresh is [Loader.Load], but reads all parts again, even recent parts.
+// Refresh works like [Loader.Load], but reads all parts again, even recent parts.
 func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, true) }
 
 // refresh waits for its turn. Each caller reads with its own context, because Lambda would freeze a
-// goroutine of its own. If that caller goes away, the next caller reads. During the read of a
+// background goroutine. If a caller goes away, the next caller reads. During the read of a
 // catalog's large shards, the other callers use the current state.
 func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	if !l.takeTurn(ctx, all) {

@@ -35,7 +35,7 @@ func TestLoaderNothingStored(t *testing.T) {
 	}
 	v := s.View(anyone())
 	if _, ok := v.Find(tool.ID{Server: "files", Name: "read"}); ok || v.Tools().Len()+v.Callable().Len()+v.ReadOnly().Len() != 0 || len(v.Servers()) != 0 {
-		t.Error("an empty state shows something")
+		t.Error("an empty state has servers or tools")
 	}
 }
 
@@ -114,10 +114,10 @@ func TestLoaderBadConfig(t *testing.T) {
 	h.configure(`files ,"disabled_tools":["write"]`, "mail")
 	h.Clock.Wait(30 * time.Second)
 	if s := h.States.Load(t.Context()); s.Health.Config.Stale || s.Health.Config.Err != nil {
-		t.Errorf("a good config is in place and health says %+v", s.Health.Config)
+		t.Errorf("health after a good config = %+v", s.Health.Config)
 	}
 	if got := h.statuses()["files:write"]; got != lock.DisabledByConfig {
-		t.Errorf("the new config's denial is not in force: %q", got)
+		t.Errorf("the new config's denial has no effect: %q", got)
 	}
 }
 
@@ -137,10 +137,10 @@ func TestLoaderUnreadPart(t *testing.T) {
 			h.Clock.Wait(30 * time.Second)
 			s := h.States.Load(t.Context())
 			if p := tt.part(s.Health); !p.Stale || !errors.Is(p.Err, errDown) || !p.ReadAt.Equal(h.Clock.Now().Add(-30*time.Second)) {
-				t.Errorf("not flagged: %+v", p)
+				t.Errorf("the unread part is not flagged: %+v", p)
 			}
 			if s.Config != before.Config || s.Catalog != before.Catalog || s.Policy != before.Policy {
-				t.Error("what was held is gone")
+				t.Error("the last value is gone")
 			}
 			if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
 				t.Error(diff)
@@ -163,7 +163,7 @@ func TestLoaderLastGoodPolicy(t *testing.T) {
 	h.Put(catalog.PolicyFile.LastGood, good)
 	h.fail(catalog.PolicyFile.LastGood, errDown)
 	if got := h.statuses()["files:read"]; got != lock.DisabledUnknown {
-		t.Errorf("while it cannot be read files:read is %q, want unknown", got)
+		t.Errorf("status of files:read with an unreadable policy = %q, want unknown", got)
 	}
 	h.fail(catalog.PolicyFile.LastGood, nil)
 	h.Clock.Wait(5 * time.Second)
@@ -172,13 +172,13 @@ func TestLoaderLastGoodPolicy(t *testing.T) {
 		t.Error(diff)
 	}
 	if p := h.States.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version != object.Version([]byte(good)) {
-		t.Errorf("it is not flagged: %+v", p)
+		t.Errorf("the policy is not flagged: %+v", p)
 	}
 	h.Put(policy.Key, "")
 	h.Clock.Wait(30 * time.Second)
 	want["files:write"] = lock.None
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error("an older policy outlives the file that is good", diff)
+		t.Error("an older policy is in use although the file is good", diff)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestLoaderManyCallers(t *testing.T) {
 	}
 }
 
-// If a caller goes away during a refresh, the next caller continues it.
+// If a caller goes away during a refresh, the next caller continues the refresh.
 func TestLoaderCanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
@@ -265,7 +265,7 @@ func TestLoaderCanceledCaller(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if s := h.States.Load(ctx); s == nil || s.Health.Config.Err != nil {
-			t.Errorf("the caller's end is taken for the store's: %+v", s)
+			t.Errorf("the end of a caller counts as a failure of the store: %+v", s)
 		}
 		h.Objects.OnGet = nil
 		if s := h.States.Load(t.Context()); s.Config == nil {
@@ -274,7 +274,7 @@ func TestLoaderCanceledCaller(t *testing.T) {
 	})
 }
 
-// untilCanceled is a store that hangs.
+// untilCanceled is the hook of a store that hangs.
 func untilCanceled(ctx context.Context, _ string) error {
 	<-ctx.Done()
 	return ctx.Err()

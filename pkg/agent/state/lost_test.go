@@ -41,13 +41,13 @@ func TestLoaderLostStore(t *testing.T) {
 		{"nothing was lost", func(*fixture, *approvaltest.Mem) {}, map[string]lock.Status{
 			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
 		}},
-		{"emptied: the catalog holds", func(h *fixture, _ *approvaltest.Mem) { h.Approvals = &approvaltest.Mem{Now: h.Clock.Now} }, map[string]lock.Status{
+		{"emptied: the catalog applies", func(h *fixture, _ *approvaltest.Mem) { h.Approvals = &approvaltest.Mem{Now: h.Clock.Now} }, map[string]lock.Status{
 			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
 		}},
-		{"set back: the stricter holds", func(h *fixture, yesterday *approvaltest.Mem) { h.Approvals = yesterday }, map[string]lock.Status{
+		{"set back: the stricter record applies", func(h *fixture, yesterday *approvaltest.Mem) { h.Approvals = yesterday }, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
 		}},
-		{"set back, then decided about until revisions meet", func(h *fixture, yesterday *approvaltest.Mem) {
+		{"set back, then decided again until the revisions are equal", func(h *fixture, yesterday *approvaltest.Mem) {
 			h.Approvals = yesterday
 			h.Decide("files:write", "disable")
 			h.Decide("files:write", "enable")
@@ -55,7 +55,7 @@ func TestLoaderLostStore(t *testing.T) {
 		}, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.None, "mail:send": lock.DisabledByUser,
 		}},
-		{"set back, then decided about at the same revision", func(h *fixture, yesterday *approvaltest.Mem) {
+		{"set back, then decided again at the same revision", func(h *fixture, yesterday *approvaltest.Mem) {
 			h.Approvals = yesterday
 			h.Decide("files:write", "enable") // a second write, like the lost disabling
 		}, map[string]lock.Status{

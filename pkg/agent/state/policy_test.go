@@ -34,7 +34,7 @@ func TestPolicyFile(t *testing.T) {
 	)
 	h := withTools(t)
 	var log bytes.Buffer
-	for _, name := range []string{"files", "mail"} { // they do not load, so a sync keeps their tools
+	for _, name := range []string{"files", "mail"} { // the servers do not load, so a sync keeps their tools
 		h.Server(name).Outcome = outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonTimeout}
 	}
 	warm := state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -99,7 +99,7 @@ func (h *fixture) checkPolicy(what string, want map[string]lock.Status, stale, n
 			h.T.Errorf("%s: %+v, want stale %t", what, p, stale)
 		}
 		if want["files:write"] == lock.DisabledByConfig && s.Health.Policy.Version == "" {
-			h.T.Errorf("%s: the version of what is in use is missing", what)
+			h.T.Errorf("%s: the version in use is missing", what)
 		}
 		h.Clock.Wait(30 * time.Second)
 	}
@@ -122,7 +122,7 @@ func TestLoaderConfigGone(t *testing.T) {
 			t.Error(diff)
 		}
 		if p := h.States.Load(t.Context()).Health.Config; !p.Stale || !errors.Is(p.Err, object.ErrGone) || p.Version != object.Version(o.Data) {
-			t.Errorf("config = %+v, want the one that was in use, and stale", p)
+			t.Errorf("config = %+v, want the last config, flagged stale", p)
 		}
 		h.Restart()
 	}

@@ -19,16 +19,17 @@ func (h *fixture) ahead() *state.Prefetch {
 	return a
 }
 
-// The loader does not read prefetched objects again. Decisions that people make meanwhile count.
+// The loader does not read prefetched objects again. Decisions that people make during the prefetch
+// count.
 func TestReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := withTools(t)
 		h.reads()
 		if !h.ahead().Ready() {
-			t.Error("what was read ahead will not do")
+			t.Error("the prefetched objects are not sufficient")
 		}
 		if objects, feeds := h.reads(); len(objects) == 0 || feeds > 0 {
-			t.Errorf("ahead, %q were read, and the decisions %d times", objects, feeds)
+			t.Errorf("the prefetch read %q, and the decisions %d times", objects, feeds)
 		}
 		h.Decide("mail:send", "approve")
 		h.Decide("files:write", "disable")
@@ -37,12 +38,12 @@ func TestReadAhead(t *testing.T) {
 			t.Error(diff)
 		}
 		if objects, feeds := h.reads(); len(objects) > 0 || feeds != 1 {
-			t.Errorf("then %q are read, and the decisions %d times", objects, feeds)
+			t.Errorf("the loader read %q, and the decisions %d times", objects, feeds)
 		}
 		h.Clock.Wait(30 * time.Second)
 		h.configure("files")
 		if diff := cmp.Diff(map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByUser}, h.statuses()); diff != "" {
-			t.Errorf("of another config later: %s", diff)
+			t.Errorf("after another config: %s", diff)
 		}
 	})
 }
@@ -55,7 +56,7 @@ func TestReadAheadTooEarly(t *testing.T) {
 				h := withTools(t)
 				h.fail(missing, context.DeadlineExceeded)
 				if h.ahead().Ready() {
-					t.Error("what was read ahead will do")
+					t.Error("the prefetched objects are sufficient")
 				}
 				h.fail(missing, nil)
 				if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
@@ -80,7 +81,7 @@ func TestReadAheadSlowly(t *testing.T) {
 			t.Errorf("a request of 1 s is answered after %v, ready: %t", time.Since(began), s.Ready())
 		}
 		if diff := cmp.Diff(atStart, h.statuses()); diff != "" || time.Since(began) != 5*time.Second {
-			t.Errorf("the next one after %v: %s", time.Since(began), diff)
+			t.Errorf("the next request, after %v: %s", time.Since(began), diff)
 		}
 	})
 }

@@ -89,13 +89,13 @@ func (h Health) capacity(rs *reasons) {
 		if h.Capacity != nil {
 			limit = fmt.Sprintf(" (the limit is %d)", h.Capacity.Descriptors)
 		}
-		rs.add("no_descriptors", Degraded, "The gateway cannot open more files, connections and programs at the moment"+limit+". Calls that need one fail, and may be repeated.",
+		rs.add("no_descriptors", Degraded, "The gateway cannot open more files, connections and programs at the moment"+limit+". Calls that need one of these fail, and can be repeated.",
 			"Raise the limit where the gateway is started: ulimit -n, or LimitNOFILE of systemd. The shortage ends when connections or programs end.")
 	}
 	if c := h.Capacity; c != nil && c.IsRefusing {
 		rs.add("overloaded", Degraded, fmt.Sprintf("The gateway refuses requests with 503, because too many are in flight: at most %d, on %d connections. It has refused %d since its start.",
 			c.MaxRequests, c.MaxConns, c.Refused),
-			"/admin/usage says which agents call most: stop one that repeats itself. To allow more, set GOMEMLIMIT, of which requests get a quarter, or raise ulimit -n.")
+			"/admin/usage says which agents call most: stop an agent that repeats itself. To allow more, set GOMEMLIMIT, of which requests get a quarter, or raise ulimit -n.")
 	}
 }
 
@@ -174,16 +174,16 @@ func firstSeen(before, now Health) map[string]time.Time {
 const (
 	seeStore = "Look in the gateway's log, and check that its store can be reached."
 	seeSync  = " If this lasts, look in the log of the sync."
-	seeAdmin = "/admin/servers says why each of them failed."
+	seeAdmin = "/admin/servers says why each server failed."
 )
 
 // inUse returns the condition of a part, and a text about the version in use instead of the stored
 // version. none is the consequence if no version is in use.
 func inUse(p Part, none string) (c Condition, text string) {
 	if p.InUse {
-		return Degraded, " The last good one stays in use."
+		return Degraded, " The last good version stays in use."
 	}
-	return Failing, " No earlier one is known, so " + none + "."
+	return Failing, " No earlier version is known, so " + none + "."
 }
 
 // file adds the reason why the gateway does not use the stored version of an operator's file. name
@@ -210,7 +210,7 @@ func (h Health) config(rs *reasons) {
 	case p.Err == nil && p.InUse:
 	case missing(p.Err) && !p.InUse:
 		rs.add("config_missing", Failing, "There is no "+config.Key+", so there are no servers and no tools.",
-			"Store one. It takes effect once it is stored.")
+			"Store the file. It takes effect once it is stored.")
 	default:
 		rs.file("config", config.Key, p, "there are no tools", `To have no servers, store {"mcpServers": {}}.`)
 	}
@@ -230,8 +230,8 @@ func (h Health) catalog(rs *reasons) {
 	case missing(p.Err) && !p.InUse:
 		rs.add("catalog_missing", c, "No sync has succeeded yet, so no tool is known.", "Wait for the first sync."+seeSync)
 	case errors.Is(p.Err, catalog.ErrNewer):
-		rs.add("catalog_newer", c, "The stored tool catalog was made by a newer version of the program, and this one leaves it as it is."+use,
-			"Run that version again. To stay with this one, delete "+catalog.CurrentKey+": the next sync makes another, of the servers and the approval records.")
+		rs.add("catalog_newer", c, "The stored tool catalog was made by a newer version of the program, and this version leaves it unchanged."+use,
+			"Run the newer version again. To stay with this version, delete "+catalog.CurrentKey+": the next sync makes a new catalog from the servers and the approval records.")
 	case errors.Is(p.Err, catalog.ErrUnusable):
 		rs.add("catalog_unusable", c, "The stored tool catalog is damaged, or another version wrote it."+use, "The next sync replaces it."+seeSync)
 	default:
@@ -245,7 +245,7 @@ func (h Health) approvals(rs *reasons) {
 		rs.add("approvals_unread", Failing,
 			"The approval records or the stops could not be read for a long time, so tools are locked as disabled_unknown. Every call is refused.", seeStore)
 	case h.Approvals.Err != nil:
-		rs.add("approvals_unread", Degraded, "The approval records or the stops cannot be read. Searches use the last ones that were read; calls are refused.", seeStore)
+		rs.add("approvals_unread", Degraded, "The approval records or the stops cannot be read. Searches use the last data that was read; calls are refused.", seeStore)
 	}
 	if h.Lost {
 		rs.add("approvals_lost", Degraded,
@@ -258,8 +258,8 @@ func (h Health) approvals(rs *reasons) {
 			text.Count(h.Restored, "approval record")+" had been lost from the store. "+
 				"A sync restored the versions of the tool catalog. "+
 				"Where the store had another version, the stricter of the two applies.",
-			"Decide which version holds: /admin/config has a button for each, and the API POST /admin/approvals/restore for what the catalog knew, "+
-				"POST /admin/approvals/accept for what the store had (what it lacked waits for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept instead of restore.")
+			"Decide which version applies: /admin/config has a button for each, and the API POST /admin/approvals/restore for the catalog's version, "+
+				"POST /admin/approvals/accept for the store's version (items that it lacked wait for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept instead of restore.")
 	}
 	if n := len(h.Forgotten); n > 0 {
 		rs.add("approvals_gone", Degraded,
@@ -283,7 +283,7 @@ func (h Health) sync(rs *reasons) {
 	if f == nil || f.Reason == catalog.FailedConfig || f.Reason == catalog.FailedNewer {
 		if age := h.At.Sub(s.At); s.Every > 0 && !s.At.IsZero() && age > missedSyncs*s.Every {
 			rs.add("catalog_old", Degraded,
-				"No sync has ended for more than "+minutes(missedSyncs*s.Every)+", and one is due every "+minutes(s.Every)+". The tools are from the last sync.",
+				"No sync has ended for more than "+minutes(missedSyncs*s.Every)+", and a sync is due every "+minutes(s.Every)+". The tools are from the last sync.",
 				"Check that syncs are started, and look in their log.")
 			(*rs)[len(*rs)-1].Since = s.At
 		}
@@ -302,7 +302,7 @@ func (h Health) sync(rs *reasons) {
 	}
 	tools := ". The tools are from the last sync that succeeded."
 	if s.At.IsZero() {
-		tools = ". None has succeeded yet."
+		tools = ". No sync has succeeded yet."
 	}
 	rs.add("sync_failed", Degraded, "The last sync failed: "+why+tools, action)
 	(*rs)[len(*rs)-1].Since = f.Since
@@ -328,7 +328,7 @@ func (h Health) servers(rs *reasons) {
 	case s.Available == 0 && s.Tried == s.Enabled:
 		tools := "None of their tools is known."
 		if s.Tools > 0 {
-			tools = "Their last known tools are found, but calls of them fail."
+			tools = "Searches find the last known tools, but calls of these tools fail."
 		}
 		rs.add("servers_down", Degraded, "No server could be loaded ("+text.Count(s.Enabled, "server")+" enabled). "+tools, seeAdmin)
 	case s.Tools == 0 && s.Items == 0:
@@ -341,7 +341,7 @@ func (h Health) servers(rs *reasons) {
 			what, each = "tools, prompts or resources", "one"
 		}
 		rs.add("tools_refused", Degraded,
-			text.Count(len(refused), "server")+" listed "+what+" that the gateway does not take: "+text.List(refused, maxServersNamed)+".",
+			text.Count(len(refused), "server")+" listed "+what+" that the gateway does not support: "+text.List(refused, maxServersNamed)+".",
 			"/admin/servers names each "+each+" and says why. The server's owner has to fix it.")
 	}
 	if unread := h.Servers.Unread; len(unread) > 0 {

@@ -37,11 +37,11 @@ var troubles = []struct {
 	change    func(*state.Health)
 }{
 	{"nothing", "", state.OK, func(*state.Health) {}},
-	{"nothing was looked at", "config_unread", state.Failing, func(h *state.Health) { *h = state.Health{} }},
-	{"a server was not asked yet", "", state.OK, func(h *state.Health) { h.Servers.Tried, h.Servers.Available = 1, 1 }},
+	{"zero health", "config_unread", state.Failing, func(h *state.Health) { *h = state.Health{} }},
+	{"a server was never loaded", "", state.OK, func(h *state.Health) { h.Servers.Tried, h.Servers.Available = 1, 1 }},
 	{"a third of the servers is away", "servers_away", state.OK, away(70, 0, 23)},
 	{"more than a third is away", "servers_away", state.Degraded, away(70, 0, 24)},
-	{"more than a third of those that are not stopped is away", "servers_away", state.Degraded, away(70, 10, 21)},
+	{"more than a third of the servers that are not stopped is away", "servers_away", state.Degraded, away(70, 10, 21)},
 	{"one server is away, and something else is wrong", "lists_unread servers_away", state.Degraded, func(h *state.Health) {
 		away(3, 0, 1)(h)
 		h.Servers.Unread = []string{"fs"}
@@ -49,7 +49,7 @@ var troubles = []struct {
 	{"no config ever", "config_missing", state.Failing, func(h *state.Health) {
 		h.Config, h.Catalog = none(gone("config")), none(gone("catalog"))
 	}},
-	{"config refused, none held", "config_refused", state.Failing, func(h *state.Health) {
+	{"config refused, none in use", "config_refused", state.Failing, func(h *state.Health) {
 		h.Config, h.Catalog = none(fmt.Errorf("no config: %w", faults(2))), none(gone("catalog"))
 	}},
 	{"config refused", "config_refused", state.Degraded, func(h *state.Health) { h.Config.Err = faults(1) }},
@@ -62,17 +62,17 @@ var troubles = []struct {
 	{"approvals restored", "approvals_restored", state.Degraded, func(h *state.Health) { h.Restored = 1 }},
 	{"approvals restored and lost again", "approvals_lost approvals_restored", state.Degraded, func(h *state.Health) { h.Lost, h.Restored = true, 12 }},
 	{"tools rebuilt", "tools_rebuilt", state.Degraded, func(h *state.Health) { h.Rebuilt = []string{"fs", "git"} }},
-	{"policy refused, none held", "policy_refused", state.Failing, func(h *state.Health) { h.Policy = none(faults(1)) }},
+	{"policy refused, none in use", "policy_refused", state.Failing, func(h *state.Health) { h.Policy = none(faults(1)) }},
 	{"policy refused", "policy_refused", state.Degraded, func(h *state.Health) { h.Policy.Err = faults(1) }},
 	{"policy gone", "policy_gone", state.Degraded, func(h *state.Health) { h.Policy.Err = gone("policy") }},
 	{"no sync has ended", "catalog_missing", state.Failing, func(h *state.Health) { h.Catalog = none(gone("catalog")) }},
 	{"catalog unusable", "catalog_unusable", state.Failing, func(h *state.Health) { h.Catalog = none(catalog.ErrUnusable) }},
-	{"catalog unusable, an older one held", "catalog_unusable", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrUnusable }},
+	{"catalog unusable, an older one in use", "catalog_unusable", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrUnusable }},
 	{"catalog of a newer program", "catalog_newer", state.Failing, func(h *state.Health) {
 		failed(catalog.FailedNewer)(h)
 		h.Catalog, h.Sync.At = none(catalog.ErrNewer), time.Time{}
 	}},
-	{"catalog of a newer program, an older one held", "catalog_newer", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrNewer }},
+	{"catalog of a newer program, an older one in use", "catalog_newer", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrNewer }},
 	{"approvals unread", "approvals_unread", state.Degraded, func(h *state.Health) { h.Approvals.Err = errDown }},
 	{"approvals unread for long", "approvals_unread", state.Failing, func(h *state.Health) { h.Approvals.Err, h.Expired = errDown, true }},
 	{"approvals and catalog lost", "approvals_restored approvals_gone", state.Degraded, func(h *state.Health) { h.Restored, h.Forgotten = 12, []string{"git"} }},
@@ -91,14 +91,14 @@ var troubles = []struct {
 	}},
 	{"three syncs missed", "catalog_old", state.Degraded, func(h *state.Health) { h.Sync.At = noon.Add(-15*time.Minute - 1) }},
 	{"two syncs missed", "", state.OK, func(h *state.Health) { h.Sync.At = noon.Add(-15 * time.Minute) }},
-	{"how often is not known", "", state.OK, func(h *state.Health) { h.Sync.At, h.Sync.Every = noon.Add(-48*time.Hour), 0 }},
+	{"sync interval unknown", "", state.OK, func(h *state.Health) { h.Sync.At, h.Sync.Every = noon.Add(-48*time.Hour), 0 }},
 	{"no server", "no_servers", state.Degraded, func(h *state.Health) { h.Servers = state.Servers{} }},
-	{"all switched off", "servers_off", state.Degraded, func(h *state.Health) { h.Servers = state.Servers{Configured: 1, Tools: 3} }},
+	{"all disabled", "servers_off", state.Degraded, func(h *state.Health) { h.Servers = state.Servers{Configured: 1, Tools: 3} }},
 	{"all down, never loaded", "servers_down", state.Degraded, func(h *state.Health) {
 		h.Servers = state.Servers{Configured: 1, Enabled: 1, Tried: 1}
 	}},
 	{"the audit is not written", "audit_unwritten", state.Degraded, func(h *state.Health) { h.Audit = errDown }},
-	{"nor can a call be made then", "audit_unwritten", state.Failing, func(h *state.Health) { h.Audit, h.AuditRequired = errDown, true }},
+	{"the audit is not written, and required", "audit_unwritten", state.Failing, func(h *state.Health) { h.Audit, h.AuditRequired = errDown, true }},
 	{"all processes are in use", "processes_full", state.Degraded, func(h *state.Health) { h.FullSince, h.Processes = noon, 64 }},
 	{"no descriptors", "no_descriptors", state.Degraded, func(h *state.Health) {
 		h.Capacity = &capacity.Facts{IsShort: true, Descriptors: 256}
@@ -111,7 +111,7 @@ var troubles = []struct {
 		h.Capacity = &capacity.Facts{IsRefusing: true, MaxRequests: 64, MaxConns: 128, Refused: 7}
 	}},
 	{"the audit is nearly full", "audit_nearly_full", state.Degraded, func(h *state.Health) { h.AuditBytes, h.AuditLimit = 9<<30, 10<<30 }},
-	{"and calls end with it", "audit_nearly_full", state.Degraded, func(h *state.Health) {
+	{"the audit is nearly full, and required", "audit_nearly_full", state.Degraded, func(h *state.Health) {
 		h.AuditBytes, h.AuditLimit, h.AuditRequired = 900<<20, 1000<<20, true
 	}},
 	{"the audit is large", "", state.OK, func(h *state.Health) { h.AuditBytes, h.AuditLimit = 8<<30, 10<<30 }},

@@ -31,8 +31,8 @@ func (h *fixture) publishShards(n int, text string) {
 	}
 }
 
-// slowly makes each read of a shard take that long, unless its context ends. It returns the number
-// of started reads.
+// slowly makes each read of a shard last for the duration takes, unless its context ends. It
+// returns the number of started reads.
 func (h *fixture) slowly(takes time.Duration) *atomic.Int64 {
 	var n atomic.Int64
 	h.Objects.OnGet = func(ctx context.Context, key string) error {
@@ -58,8 +58,8 @@ func took(t *testing.T, l *state.Loader) (*state.State, time.Duration) {
 	return l.Load(t.Context()), time.Since(began)
 }
 
-// While one request slowly reads a new catalog, others use the old one. Their wait is no longer
-// than for other reads.
+// While one request slowly reads a new catalog, other requests use the old catalog. They wait only
+// as long as for other reads.
 func TestLoaderSlowCatalog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
@@ -75,7 +75,7 @@ func TestLoaderSlowCatalog(t *testing.T) {
 		go func() {
 			s, waited := took(t, l)
 			if text(s) != "old" || !s.Health.Catalog.Stale {
-				t.Errorf("after a read that did not end: %q, stale %v", text(s), s.Health.Catalog.Stale)
+				t.Errorf("after an unfinished read: %q, stale %v", text(s), s.Health.Catalog.Stale)
 			}
 			reader <- waited
 		}()
@@ -87,13 +87,13 @@ func TestLoaderSlowCatalog(t *testing.T) {
 		}
 		began := time.Now()
 		if l.Refresh(t.Context()); time.Since(began) < 2*time.Second {
-			t.Errorf("who asks for all anew has it after %v", time.Since(began))
+			t.Errorf("Refresh returned after %v, want at least 2 s", time.Since(began))
 		}
 		if waited := <-reader; waited != 2*time.Second {
-			t.Errorf("the request that reads waits %v", waited)
+			t.Errorf("the reading request waited %v, want 2 s", waited)
 		}
 
-		// The attempt loaded nothing, so the next one has five times as long, once.
+		// The attempt loaded nothing, so the next attempt has five times as long, once.
 		h.slowly(7 * time.Second)
 		h.Clock.Wait(5 * time.Second)
 		if s, waited := took(t, l); text(s) != "new" || waited != 7*time.Second || s.Health.Catalog.Stale {
@@ -102,7 +102,7 @@ func TestLoaderSlowCatalog(t *testing.T) {
 		h.publishShards(3, "newer")
 		h.Clock.Wait(30 * time.Second)
 		if s, waited := took(t, l); text(s) != "new" || waited != 2*time.Second {
-			t.Errorf("of yet another catalog it has %q after %v", text(s), waited)
+			t.Errorf("after a third catalog, a request has %q after %v", text(s), waited)
 		}
 	})
 }

@@ -36,26 +36,26 @@ func TestStopped(t *testing.T) {
 	h := withTools(t)
 	h.expect("nothing stopped", atStart)
 	stoptest.Put(t, h.Approvals, stoptest.Server("files"), stoptest.Agent("token:ci"))
-	h.expect("looked at a moment ago", atStart)
+	h.expect("less than 2 s after the last read", atStart)
 	h.Clock.Wait(2 * time.Second)
 	h.expect("after 2 s", filesStopped)
 	st := h.States.Load(t.Context())
 	if is, ok := st.AgentStopped("token:ci"); !ok || is.Reason != "key leaked" {
-		t.Errorf("the agent is under %+v, %v", is, ok)
+		t.Errorf("stop of the agent = %+v, %v", is, ok)
 	}
 	if _, ok := st.AgentStopped("a"); ok {
 		t.Error("another agent is stopped")
 	}
 	v := st.View(anyone())
 	if is, ok := v.ServerStopped(st.Servers()[0]); !ok || is.By != "kim" {
-		t.Errorf("files is under %+v, %v", is, ok)
+		t.Errorf("stop of files = %+v, %v", is, ok)
 	}
 	if _, ok := v.ServerStopped(st.Servers()[1]); ok {
 		t.Error("mail is stopped")
 	}
 	i, _ := v.Find(gatewaytest.ID(t, "files:read"))
 	if got := v.Description(i, v.Status(i)); got != "Read a file." {
-		t.Errorf("what is stopped is described as %q", got)
+		t.Errorf("description of a stopped tool = %q", got)
 	}
 	stoptest.Put(t, h.Approvals, stoptest.All())
 	h.Clock.Wait(2 * time.Second)
@@ -76,7 +76,7 @@ func TestStoppedIsNotAway(t *testing.T) {
 	stoptest.Put(t, h.Approvals, stoptest.Server("mail"))
 	h.Clock.Wait(2 * time.Second)
 	if got := away(); len(got) > 0 {
-		t.Errorf("stopped: %q are away", got)
+		t.Errorf("after the stop: away = %q, want none", got)
 	}
 }
 
@@ -86,14 +86,14 @@ func TestStoppedByTheConfig(t *testing.T) {
 	h.ConfigureOnly(map[string]string{"files": "", "mail": ""}, `"stop": {"servers": ["files"], "agents": ["a"]}`)
 	h.expect("in the config", filesStopped)
 	if is, ok := h.States.Load(t.Context()).AgentStopped("a"); !ok || is.By != "" {
-		t.Errorf("the agent is under %+v, %v", is, ok)
+		t.Errorf("stop of the agent = %+v, %v", is, ok)
 	}
 	stoptest.Put(t, h.Approvals, stoptest.Server("mail"))
 	h.Clock.Wait(2 * time.Second)
 	h.expect("both", every(lock.ServerDisabled))
 	h.configure("files", "mail")
 	h.Clock.Wait(30 * time.Second)
-	h.expect("taken out of the config", map[string]lock.Status{"files:read": lock.None, "files:write": lock.None, "mail:send": lock.ServerDisabled})
+	h.expect("removed from the config", map[string]lock.Status{"files:read": lock.None, "files:write": lock.None, "mail:send": lock.ServerDisabled})
 }
 
 // If the stops cannot be read, the last ones count for a minute; then they are unknown.
@@ -118,7 +118,7 @@ func TestStoppedUnread(t *testing.T) {
 	unknown := map[string]lock.Status{"files:read": lock.ServerDisabled, "files:write": lock.ServerDisabled, "mail:send": lock.DisabledUnknown}
 	h.expect("for more", unknown)
 	if !h.States.Load(t.Context()).Health.Expired {
-		t.Error("health does not say so")
+		t.Error("health does not report the expiry")
 	}
 	down = false
 	h.Clock.Wait(5 * time.Second)
@@ -139,7 +139,7 @@ func TestStoppedWithoutACatalog(t *testing.T) {
 	stoptest.Put(t, h.Approvals)
 	h.Clock.Wait(2 * time.Second)
 	if _, ok := h.States.Load(t.Context()).AgentStopped("a"); ok {
-		t.Error("it is not undone after 2 s")
+		t.Error("the agent is still stopped 2 s after the undo")
 	}
 }
 
@@ -152,16 +152,17 @@ func TestStoppedKeepsViews(t *testing.T) {
 	require.OK(t, err)
 	h.Clock.Wait(2 * time.Second)
 	if h.States.Load(t.Context()).View(anyone()) != before {
-		t.Error("the same stops at another revision made another view")
+		t.Error("unchanged stops at another revision rebuilt the view")
 	}
 	stoptest.Put(t, h.Approvals, stoptest.Server("mail"))
 	h.Clock.Wait(2 * time.Second)
 	if h.States.Load(t.Context()).View(anyone()) == before {
-		t.Error("other stops did not")
+		t.Error("changed stops did not rebuild the view")
 	}
 }
 
-// A changed stop is read: every tool is classified again. Compare BenchmarkDecided10000.
+// BenchmarkStopped10000 reads a changed stop, and classifies every tool again. Compare
+// BenchmarkDecided10000.
 func BenchmarkStopped10000(b *testing.B) {
 	h := withMany(b, 10000)
 	classify(b, h)
@@ -182,7 +183,7 @@ func BenchmarkStopped10000(b *testing.B) {
 	}
 }
 
-// A decision is read, and every tool is classified again.
+// BenchmarkDecided10000 reads a decision, and classifies every tool again.
 func BenchmarkDecided10000(b *testing.B) {
 	h := withMany(b, 10000)
 	classify(b, h)

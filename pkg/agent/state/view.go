@@ -140,8 +140,8 @@ func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
 	return v.factsAt(i, r, v.enabled(i), v.granted(i))
 }
 
-// FactsNow is [View.FactsAt] with the stops and grants in the store now. A call uses it, so that a
-// decision, a stop and a grant take effect immediately.
+// FactsNow works like [View.FactsAt], but with the stops and grants in the store now. A call uses
+// it, so that a decision, a stop and a grant take effect immediately.
 func (v *View) FactsNow(i int, r *approval.Record, stops stop.Stops, g request.Granted, now time.Time) lock.Facts {
 	all := stopped{Stops: union(v.r.cfg, stops)}
 	granted := lock.Unknown
@@ -174,14 +174,15 @@ func (v *View) Note(i int, s lock.Status) string {
 	return noteOf(record, what, s)
 }
 
-// NoteAt is [View.Note] with the approval record in the store now; nil: unknown.
+// NoteAt works like [View.Note], but with r, the approval record in the store now. A nil r is
+// unknown.
 func (v *View) NoteAt(i int, s lock.Status, r *approval.Record) string {
 	_, what := v.recordOf(i)
 	return noteOf(r, what, s)
 }
 
-// FactsWithout is [View.FactsAt] without any decision or stop: the facts that follow from config
-// and policy alone.
+// FactsWithout works like [View.FactsAt], but without any decision or stop: its facts follow only
+// from config and policy.
 func (v *View) FactsWithout(i int) lock.Facts {
 	return facts(lock.FactOf(v.Server(i).Config.Enabled), v.Verdict(i), lock.Unknown, lock.Unknown, lock.Unknown)
 }
@@ -225,7 +226,7 @@ func (v *View) classify() {
 // Description returns the text of the visible item i that an agent may read while its status is s,
 // or "".
 //
-// Text that was never approved is not shown: it may contain instructions to the agent.
+// Description never returns unapproved text, which may contain instructions to the agent.
 func (v *View) Description(i int, s lock.Status) string {
 	d := v.r.decisions[i]
 	switch s {

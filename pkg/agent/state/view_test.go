@@ -39,7 +39,7 @@ func TestLoaderDecisions(t *testing.T) {
 	}
 }
 
-// The loader asks for decisions from 10 s before the catalog or the last read, because an index may
+// The loader reads decisions from 10 s before the catalog or the last read, because an index may
 // show an early write late.
 func TestLoaderDecisionsSince(t *testing.T) {
 	h := withTools(t)
@@ -58,7 +58,7 @@ func TestLoaderDecisionsSince(t *testing.T) {
 	look(first)
 	h.fail("approvals", nil)
 	h.Clock.Wait(5 * time.Second)
-	look(first) // the read between failed
+	look(first) // the read in between failed
 	second := h.Clock.Now()
 	h.Clock.Wait(time.Minute)
 	look(second)
@@ -128,12 +128,12 @@ func TestLoaderSameDecisions(t *testing.T) {
 	h.Clock.Wait(2 * time.Second)
 	second := h.States.Load(t.Context()).View(anyone())
 	if first == second {
-		t.Error("a decision left the view as it was")
+		t.Error("a decision did not rebuild the view")
 	}
 	for range 3 {
 		h.Clock.Wait(2 * time.Second)
 		if v := h.States.Load(t.Context()).View(anyone()); v != second {
-			t.Error("the same records made another view")
+			t.Error("unchanged records rebuilt the view")
 		}
 	}
 }
@@ -161,14 +161,14 @@ func TestViewVerdictsAreKept(t *testing.T) {
 		{"again", anyone(), func() {}, 3},
 		{"second agent, two tools in scope", other, func() {}, 5},
 		{"a decision", anyone(), func() { h.Decide("mail:send", "approve"); h.Clock.Wait(2 * time.Second) }, 5},
-		{"a look that finds nothing new", anyone(), func() { h.Clock.Wait(time.Minute) }, 5},
+		{"a read that finds nothing new", anyone(), func() { h.Clock.Wait(time.Minute) }, 5},
 		{"another outcome, same tools", anyone(), func() {
 			h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
 			h.Clock.Wait(time.Minute)
 			h.statuses()
 			h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
 			h.Clock.Wait(time.Minute)
-		}, 8}, // the decision is in the first, so it is another catalog
+		}, 8}, // the first publish includes the decision, so the catalog changes
 	} {
 		step.do()
 		if got := look(step.agent); got != step.want {
@@ -239,7 +239,7 @@ func TestViewServerAtAnotherURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := lock.Classify(v.FactsAt(i, &r)); got != lock.PendingApproval {
-		t.Errorf("a call of it finds it %q", got)
+		t.Errorf("status of a call = %q", got)
 	}
 }
 
@@ -299,6 +299,6 @@ func TestViewDescription(t *testing.T) {
 		}
 	}
 	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "on", Name: "late"}); err != nil || r.State != approval.Changed {
-		t.Fatalf("late is %v, %v; the test needs it changed", r.State, err)
+		t.Fatalf("state of late = %v, %v; want changed", r.State, err)
 	}
 }

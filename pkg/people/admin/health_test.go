@@ -38,7 +38,7 @@ func TestHealth(t *testing.T) {
 		r := admintest.Into[decide.Health](h.Fixture, path, "")
 		want := []state.Reason{{
 			Code: "config_refused", Condition: "degraded",
-			Message: "config/mcp_config.json has 2 faults and is not used. The last good one stays in use.",
+			Message: "config/mcp_config.json has 2 faults and is not used. The last good version stays in use.",
 			Action:  "Fix the file. It takes effect once it is stored.",
 		}}
 		since := r.Reasons[0].Since
