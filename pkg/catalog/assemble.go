@@ -85,8 +85,8 @@ func (r *run) compareAll(ctx context.Context) error {
 	return r.afterLoss(ctx)
 }
 
-// hasNews reports whether an assembly has something to write: a change, or the time of a catalog
-// that needs a confirmation.
+// hasNews reports whether an assembly must write: because something has changed, or because the
+// time in current.json is due for an update.
 func (r *run) hasNews() bool {
 	return r.base == nil || r.needsCatalog() || r.report.Recovered > 0 ||
 		len(r.base.servers) != len(r.servers) ||
@@ -109,9 +109,9 @@ func (u *unit) assemble(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Readers ask only for decisions since the catalog, so the next catalog must have the
-		// decisions from after the records were read. For a server that the last catalog does not
-		// have, the records say what it lists.
+		// Readers read only decisions that are newer than the catalog. So the next catalog must
+		// have the decisions that people made after the worker read the records. For a server that
+		// the last catalog does not have, the records say what it lists.
 		decided, ok := u.decided[l.server.Name]
 		read = read || ok && decided.Add(overlap).After(at) ||
 			at.Before(u.prev.StartedAt.Add(-inQueue)) ||
@@ -170,9 +170,10 @@ func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err err
 	if known.Found != "" {
 		isNew = isNew || f.etag != known.Found
 	} else {
-		// A load result from before a sync in one process is older than the catalog. But an
-		// assembly may have made the catalog without f. Then f was loaded after the time in the
-		// catalog, or at that time if a failed assembly noted it.
+		// If a sync in one process made the catalog, an earlier load result is older than the
+		// catalog. But an assembly may have made the catalog without f. Then f began after the
+		// catalog, or a failed assembly noted f's outcome, so that both outcomes have the same
+		// time.
 		isNew = isNew || f.Began.After(r.prev.StartedAt) ||
 			!f.Outcome.CheckedAt.Before(l.outcome.CheckedAt)
 	}

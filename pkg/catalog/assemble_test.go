@@ -30,7 +30,7 @@ func TestAssembleWithoutAShard(t *testing.T) {
 			w.Loaded = nil
 			rep, err := w.Syncer.Assemble(t.Context())
 			if err != nil || len(w.loads()) > 0 {
-				t.Errorf("Assemble = %+v, %v; asked %v", rep, err, w.loads())
+				t.Errorf("Assemble = %+v, %v; loaded %v, want none", rep, err, w.loads())
 			}
 			if got := strings.Join(w.state(), ", "); got != before {
 				t.Errorf("the catalog has %s, want %s", got, before)
@@ -39,8 +39,8 @@ func TestAssembleWithoutAShard(t *testing.T) {
 	}
 }
 
-// The catalog has load results that arrived while one assembly ran, even though the next one failed
-// and noted the outcomes.
+// Load results that arrive while an assembly runs get into a later catalog, even if the next
+// assembly fails and notes the outcomes.
 func TestSharedNewsOverAFailure(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})
@@ -73,8 +73,8 @@ func TestSharedNewsOverAFailure(t *testing.T) {
 	}
 }
 
-// If a server has a new URL and has not been loaded there, an assembly reports neither an answer
-// nor its time: the server is due.
+// If a server has a new URL and has not been loaded there, an assembly reports no outcome and no
+// time for the server. So the server is due.
 func TestAssembleServerAtAnotherURL(t *testing.T) {
 	w := shared(t)
 	w.Clock.Wait(100 * time.Hour)
@@ -86,11 +86,11 @@ func TestAssembleServerAtAnotherURL(t *testing.T) {
 	}
 	for _, o := range w.load().Current().Outcomes {
 		if o.ServerID == "b" {
-			t.Errorf("it is told of the new address: %+v", o)
+			t.Errorf("outcome of a server that was not loaded at its new URL: %+v", o)
 		}
 	}
 	if _, names, err := w.due(false); err != nil || len(names) != 1 || names[0] != "b" {
-		t.Errorf("due are %v, %v", names, err)
+		t.Errorf("due = %v, %v; want b", names, err)
 	}
 	wantState(t, w, "a:x: approved", "a:y: approved", "b:z: approved", "c:u: approved")
 }

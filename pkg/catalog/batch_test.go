@@ -46,7 +46,8 @@ func (b *batching) PutAll(ctx context.Context, all []approval.Write) ([]approval
 	return out, nil
 }
 
-// A store that takes many writes gets them in batches, and the sync ends like any other.
+// A sync writes in batches if the store supports batches. Its result is the same as without
+// batches.
 func TestBatches(t *testing.T) {
 	names := make([]string, 300)
 	for i := range names {
@@ -64,9 +65,9 @@ func TestBatches(t *testing.T) {
 	}{
 		"all are written":                 {sizes: []int{128, 128, 44}},
 		"another writer is first":         {other: true, sizes: []int{128, 128, 44}},
-		"what is behind it is no batcher": {err: errors.ErrUnsupported, sizes: []int{128, 128, 44}},
+		"the wrapped store is no batcher": {err: errors.ErrUnsupported, sizes: []int{128, 128, 44}},
 		"nothing can be written":          {err: gone, sizes: []int{128}, want: gone},
-		"one that takes one write a call": {single: true},
+		"a store without batches":         {single: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
@@ -127,12 +128,12 @@ func TestOneOfABatchFails(t *testing.T) {
 	}
 	rep, err := catalog.NewSyncer(w.Objects, &batching{Mem: w.Approvals}, w.Upstream, &catalog.SyncOptions{Now: w.Clock.Now}).Sync(t.Context())
 	if !errors.Is(err, gone) || rep.New != 2 || len(rep.Servers[0].News) != 2 {
-		t.Errorf("Sync = %v; of two tools that are stored %d count, people are told of %v", err, rep.New, rep.Servers[0].News)
+		t.Errorf("Sync = %v; two tools are stored, but %d counted as new, with the news %v", err, rep.New, rep.Servers[0].News)
 	}
 }
 
-// One call writes the news of several servers, and then their baselines. It leaves out a server
-// whose records cannot be read.
+// The sync writes the new records of several servers in one call, and then their baselines. A
+// server whose records cannot be read is left out.
 func TestServersAreWrittenTogether(t *testing.T) {
 	const servers = 40
 	gone := errors.New("cannot be read")
@@ -161,8 +162,8 @@ func TestServersAreWrittenTogether(t *testing.T) {
 			if broken != errors.Is(err, gone) {
 				t.Fatalf("Sync = %v", err)
 			}
-			if len(store.sizes) > 4 || !broken && slices.Max(store.sizes) < 10 { // a failure ends the others early
-				t.Errorf("%v records were written in a call", store.sizes)
+			if len(store.sizes) > 4 || !broken && slices.Max(store.sizes) < 10 { // a failure ends the other units early
+				t.Errorf("records written in each call = %v", store.sizes)
 			}
 			if _, err := w.Approvals.Get(t.Context(), tool.ID{Server: "s03", Name: "x"}); broken != errors.Is(err, approval.ErrNotFound) {
 				t.Errorf("the record of s03: %v", err)

@@ -40,8 +40,8 @@ func BenchmarkUnchangedSyncOf10000(b *testing.B) {
 	b.ReportMetric(float64(peak.Load())/1e6, "peak-MB")
 }
 
-// BenchmarkUnchangedSyncOverHTTPOf10000 measures the same with servers over HTTP and records in a
-// file. It includes the costs of the servers, which run in the same process.
+// BenchmarkUnchangedSyncOverHTTPOf10000 measures a sync without changes, with servers over HTTP and
+// records in a file. It includes the costs of the servers, which run in the same process.
 func BenchmarkUnchangedSyncOverHTTPOf10000(b *testing.B) {
 	tools := map[string][]json.RawMessage{}
 	for _, s := range many(b, 10_000).Servers {

@@ -28,12 +28,12 @@ var ErrUnusable = errors.New("stored catalog cannot be used")
 // has no list of shards: the snapshot is one shard.
 const Format = 2
 
-// ErrNewer says that the stored catalog is in a form that only a newer program reads.
+// ErrNewer says that the stored catalog has a format that only a newer program reads.
 var ErrNewer = errors.New("stored catalog is of a newer version of the program")
 
 // A Current says which snapshot is the catalog, and holds the outcome of each server.
 type Current struct {
-	// Format is set by the write. 0: the program that wrote it had no format numbers.
+	// Save sets Format. 0: the program that wrote the file had no format numbers.
 	Format    int               `json:"format"`
 	SHA256    string            `json:"sha256"`             // of the snapshot
 	Shards    []Shard           `json:"shards"`             // of the snapshot, in their order
@@ -42,7 +42,7 @@ type Current struct {
 	Config    string            `json:"config"`             // version of the config that the sync used
 	StartedAt time.Time         `json:"started_at"`         // when that sync began
 	SyncedAt  time.Time         `json:"synced_at"`          // when it ended: the catalog's age counts from here
-	StoredAt  time.Time         `json:"stored_at,omitzero"` // in form 1: when the snapshot's object was last written
+	StoredAt  time.Time         `json:"stored_at,omitzero"` // in format 1: when the snapshot's object was last written
 	Outcomes  []outcome.Outcome `json:"outcomes"`           // by server name, of the servers that were ever tried
 	Failed    *Failure          `json:"failed,omitempty"`   // why later syncs failed; nil: none
 	// Restored is how many approval records the store had lost and no person has confirmed since.
@@ -81,7 +81,7 @@ func parseCurrent(data []byte) (Current, error) {
 		return Current{}, fmt.Errorf("load catalog: %s: %w: %w", CurrentKey, ErrUnusable, err)
 	}
 	if cur.Unknown = unknown; cur.Format > Format {
-		return Current{}, fmt.Errorf("load catalog: %s: %w: form %d, this program knows %d", CurrentKey, ErrNewer, cur.Format, Format)
+		return Current{}, fmt.Errorf("load catalog: %s: %w: format %d, this program reads %d", CurrentKey, ErrNewer, cur.Format, Format)
 	}
 	if cur.Format < 2 {
 		cur.Shards = []Shard{{SHA256: cur.SHA256, Size: cur.Size, Tools: cur.Tools, StoredAt: cur.StoredAt}}

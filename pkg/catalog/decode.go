@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Decode opens what [Snapshot.Encode] returned, in place: b must not change
-// afterwards. Any other bytes give an error that is [ErrUnusable].
+// Decode opens the result of [Snapshot.Encode] in place, so b must not change afterwards. For any
+// other bytes it returns an [ErrUnusable].
 func Decode(b []byte) (*Snapshot, error) {
 	s, err := decodeReader(b)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *shard) checkTools() error {
 	return s.checkFindings(c.found)
 }
 
-// A rowChecker looks at the rows in their order.
+// A rowChecker checks the rows in their order.
 type rowChecker struct {
 	*shard
 	prev   string  // id of the row before

@@ -59,8 +59,8 @@ func (r Report) Failure(err error) *Failure {
 
 // keepFailure writes f and the servers' outcomes into current.json, so that every process that
 // reads the catalog sees the failure. The catalog stays in use. The write may fail for the same
-// reason as the sync. Without a config there is nothing to add, and a newer program's file stays as
-// it is.
+// reason as the sync. Without a config, keepFailure adds nothing. It never changes the file of a
+// newer program.
 func (r *run) keepFailure(ctx context.Context, f *Failure) {
 	if f == nil || f.Reason == FailedConfig || f.Reason == FailedNewer {
 		return

@@ -22,14 +22,14 @@ func TestFailure(t *testing.T) {
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
 	w.sync()
 	if f := w.load().Current().Failed; f != nil {
-		t.Fatalf("after a sync that worked: %+v", f)
+		t.Fatalf("failure after a successful sync = %+v", f)
 	}
 	w.Server("git").Outcome = outcome.Outcome{Status: outcome.Denied, Reason: "forbidden"}
 	var last *catalog.Failure
 	for n := range 3 {
 		rep, err := w.Syncer.Sync(t.Context())
 		if err == nil {
-			t.Fatal("the sync worked")
+			t.Fatal("the sync succeeded, want a failure")
 		}
 		f := w.load().Current().Failed
 		want := rep.Failure(err)
@@ -50,23 +50,23 @@ func TestFailure(t *testing.T) {
 	w.Server("git").Outcome = outcome.Outcome{}
 	w.sync()
 	if f := w.load().Current().Failed; f != nil {
-		t.Errorf("after a sync that worked again: %+v", f)
+		t.Errorf("failure after another successful sync = %+v", f)
 	}
 }
 
 func TestReportFailure(t *testing.T) {
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
-		name, reason string // "": it says nothing
+		name, reason string // "": no failure
 		config       string
 		configErr    error
 		err          error
 	}{
 		{"it worked", "", "v", nil, nil},
-		{"its caller went away", "", "v", nil, fmt.Errorf("sync: %w", context.Canceled)},
+		{"canceled by the caller", "", "v", nil, fmt.Errorf("sync: %w", context.Canceled)},
 		{"no config", catalog.FailedConfig, "", config.Faults{{Message: "x"}}, config.Faults{{Message: "x"}}},
 		{"the store fails before the config is read", catalog.FailedStore, "", nil, errStore},
-		{"a bad config beside a last good one", catalog.FailedStore, "v", config.Faults{{Message: "x"}}, errStore},
+		{"a bad config with a last good copy", catalog.FailedStore, "v", config.Faults{{Message: "x"}}, errStore},
 		{"a required server", catalog.FailedRequired, "v", nil, fmt.Errorf("sync: %w", catalog.ErrRequired)},
 		{"out of time", catalog.FailedTime, "v", nil, fmt.Errorf("sync: %w", context.DeadlineExceeded)},
 		{"disk full", catalog.FailedDisk, "v", nil, fmt.Errorf("store: %w", syscall.ENOSPC)},

@@ -58,7 +58,7 @@ func (f *fanout) onWrite() (bool, error) {
 	return f.kept && f.write == f.dies, errDead
 }
 
-// revive starts a new process. It reports whether the previous one died.
+// revive starts a new process. It reports whether the previous process died.
 func (f *fanout) revive() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *fanout) plan(all bool) (catalog.Plan, error) {
 	return f.syncer().Plan(f.T.Context(), f.queues(), all)
 }
 
-// mustPlan plans a round that needs this many messages.
+// mustPlan plans a round that must need the given number of messages.
 func (f *fanout) mustPlan(all bool, servers, messages int) catalog.Plan {
 	f.T.Helper()
 	p, err := f.plan(all)
@@ -100,7 +100,7 @@ func (f *fanout) workOn(body string) error {
 	return err
 }
 
-// workOff has workers handle each waiting message once.
+// workOff passes each waiting message to a worker once.
 func (f *fanout) workOff() {
 	for {
 		body, done, ok := f.work.Receive()
@@ -145,8 +145,7 @@ func (f *fanout) wantTools(want int) {
 	}
 }
 
-// With a thousand servers and two workers that die in the middle, every tool is in the catalog, and
-// none twice.
+// With a thousand servers and two workers that die in the middle, the catalog has every tool once.
 func TestThousandServers(t *testing.T) {
 	f := newFanout(t, 1000)
 	f.mustPlan(false, 1000, 100)
@@ -165,11 +164,11 @@ func TestThousandServers(t *testing.T) {
 	require.OK(t, f.assemble())
 	f.wantTools(2000)
 	if n := len(f.work.Dead()); n > 0 || f.work.Taken() != 100 || f.assemblies.Taken() > 2 {
-		t.Errorf("%d messages for workers, %d put aside, %d for assemblies", f.work.Taken(), n, f.assemblies.Taken())
+		t.Errorf("%d messages for workers, %d dead, %d for assemblies", f.work.Taken(), n, f.assemblies.Taken())
 	}
 	f.Clock.Wait(time.Minute)
 	if p := f.mustPlan(false, 0, 0); p.Confirm {
-		t.Error("a catalog of two minutes is to be confirmed")
+		t.Error("a catalog that is two minutes old needs a confirmation")
 	}
 }
 
@@ -183,12 +182,12 @@ func TestKilledAtEachWrite(t *testing.T) {
 		// Two messages and the plan, twelve records, baselines and finds, then the catalog: a shard
 		// and current.json.
 		if n < 60 {
-			t.Errorf("kept %v: only %d writes were broken off", kept, n-1)
+			t.Errorf("kept %v: only %d writes were interrupted", kept, n-1)
 		}
 	}
 }
 
-// killedAt reports whether there is such a write.
+// killedAt kills a process at write n, and reports whether there is such a write.
 func killedAt(t *testing.T, n int, kept bool) (died bool) {
 	t.Run(fmt.Sprintf("%d kept %v", n, kept), func(t *testing.T) {
 		f := newFanout(t, 12)
@@ -212,7 +211,7 @@ func killedAt(t *testing.T, n int, kept bool) (died bool) {
 		}
 		f.wantTools(24)
 		if len(f.work.Dead())+len(f.assemblies.Dead()) > 0 {
-			t.Errorf("put aside: %q, %q", f.work.Dead(), f.assemblies.Dead())
+			t.Errorf("dead messages: %q, %q", f.work.Dead(), f.assemblies.Dead())
 		}
 	})
 	return died
@@ -249,7 +248,7 @@ func TestMessageTwice(t *testing.T) {
 }
 
 // A schedule with one plan a minute loads a failing server every five minutes, and confirms the
-// catalog every four.
+// catalog every four minutes.
 func TestEachMinute(t *testing.T) {
 	f := newFanout(t, 2)
 	f.Server("s0001").Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "http_500", Error: "HTTP 500"}
@@ -267,7 +266,7 @@ func TestEachMinute(t *testing.T) {
 	}
 	// Both servers load at 0, 5, 10, 15 and 20 minutes.
 	if loads < 8 || loads > 10 {
-		t.Errorf("servers were asked %d times in 21 minutes", loads)
+		t.Errorf("servers were loaded %d times in 21 minutes, want 8 to 10", loads)
 	}
 	if moved < 5 || moved > 7 {
 		t.Errorf("the catalog was moved %d times in 21 minutes", moved)
@@ -314,7 +313,7 @@ func TestNoConfig(t *testing.T) {
 	}
 	f.Objects.OnGet = nil
 	if n := f.assemblies.Taken(); n != 2 {
-		t.Errorf("%d assemblies were asked for", n)
+		t.Errorf("%d assemblies were requested", n)
 	}
 	require.OK(t, f.assemble())
 	f.wantTools(2)
@@ -328,11 +327,11 @@ func TestWorkInPart(t *testing.T) {
 		want        error
 		put, asks   int
 	}{
-		"all":              {"", "", nil, 3, 1},
-		"time for two":     {"s0002", "", catalog.ErrUnasked, 2, 1},
-		"no time":          {"s0000", "", catalog.ErrUnasked, 0, 0},
-		"a store fails":    {"", "s0001", errDead, 2, 1},
-		"the only one too": {"s0000", "s0000", catalog.ErrUnasked, 0, 0},
+		"all":           {"", "", nil, 3, 1},
+		"time for two":  {"s0002", "", catalog.ErrUnasked, 2, 1},
+		"no time":       {"s0000", "", catalog.ErrUnasked, 0, 0},
+		"a store fails": {"", "s0001", errDead, 2, 1},
+		"time for none": {"s0000", "s0000", catalog.ErrUnasked, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -344,7 +343,7 @@ func TestWorkInPart(t *testing.T) {
 				}
 				f.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 					if c.fails != "" && strings.HasSuffix(key, "/"+c.fails+".found") {
-						time.Sleep(time.Second) // until the others are stored
+						time.Sleep(time.Second) // until the other results are stored
 						return false, errDead
 					}
 					return false, nil
@@ -354,7 +353,7 @@ func TestWorkInPart(t *testing.T) {
 				job := catalog.Job{Round: catalog.Round{Began: f.Clock.Now()}, Servers: []string{"s0000", "s0001", "s0002"}}
 				report, err := f.syncer().Work(ctx, f.queues(), job)
 				if !errors.Is(err, c.want) || report.Put != c.put || f.assemblies.Taken() != c.asks {
-					t.Errorf("Work = %+v, %v; %d assemblies asked for", report, err, f.assemblies.Taken())
+					t.Errorf("Work = %+v, %v; %d assemblies requested", report, err, f.assemblies.Taken())
 				}
 			})
 		})

@@ -86,8 +86,8 @@ func TestDecodeFormat3(t *testing.T) {
 	}
 }
 
-// If a snapshot has no findings, Decode computes them. They equal the findings of a snapshot that
-// has them.
+// If a snapshot has no findings, Findings computes them. They equal the findings of a snapshot that
+// stores them.
 func TestFindingsOfFormat2(t *testing.T) {
 	old, err := catalog.Decode(format2(t))
 	require.OK(t, err)
@@ -121,7 +121,7 @@ func TestDecodeFormat2Damage(t *testing.T) {
 		b := bytes.Clone(other.b)
 		b[4] = other.v
 		if _, err := catalog.Decode(resum(b)); !errors.Is(err, catalog.ErrUnusable) {
-			t.Errorf("Decode of a format called %d = %v", other.v, err)
+			t.Errorf("Decode with the wrong format number %d = %v", other.v, err)
 		}
 	}
 }
@@ -148,12 +148,12 @@ func TestDecodeFindingsDamage(t *testing.T) {
 	}
 	b := bytes.Replace(good, []byte(`[{"hash":"b1"`), []byte(`[{"hash":"b1!`), 1)
 	if _, err := catalog.Decode(resum(b)); !errors.Is(err, catalog.ErrUnusable) || bytes.Equal(b, good) {
-		t.Errorf("what is blocked: Decode = %v", err)
+		t.Errorf("damaged blocked definitions: Decode = %v", err)
 	}
 }
 
-// The first sync of a process builds a new catalog with findings over any earlier one; the tools
-// stay the same.
+// The first sync of a process replaces any earlier catalog with a new catalog that has findings.
+// The tools stay the same.
 func TestSyncOverFormat2(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})

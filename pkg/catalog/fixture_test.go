@@ -59,7 +59,7 @@ func (w *fixture) with(t testing.TB, objects *objecttest.Mem) *fixture {
 	return &fixture{Gateway: &gw, puts: map[string]int{}}
 }
 
-// serve makes these servers list these tools, and all others none.
+// serve makes these servers list these tools. All other servers list none.
 func (w *fixture) serve(lists map[string][]string) {
 	for _, s := range w.ByName {
 		s.Tools = nil

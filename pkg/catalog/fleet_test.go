@@ -170,7 +170,7 @@ func TestRestartBesideDeadServers(t *testing.T) {
 	rep, _ = f.sync()
 	for _, server := range rep.Servers {
 		if server.Outcome.Status != outcome.Available {
-			t.Errorf("%s after it came back: %+v", server.Name, server.Outcome)
+			t.Errorf("%s after its return: %+v", server.Name, server.Outcome)
 		}
 	}
 }

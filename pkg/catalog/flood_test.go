@@ -40,6 +40,6 @@ func TestFloodOfNewTools(t *testing.T) {
 		t.Errorf("refused %+v, want one line for both", refused)
 	}
 	if rep.New != 1 {
-		t.Errorf("%d new records, want that of the other server alone", rep.New)
+		t.Errorf("%d new records, want only the record of the other server", rep.New)
 	}
 }

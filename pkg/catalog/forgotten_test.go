@@ -17,10 +17,10 @@ import (
 
 // damages are the ways in which a catalog becomes unusable.
 var damages = map[string]func(t *testing.T, w *fixture){
-	"current.json is no JSON":   func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "no catalog") },
-	"current.json is empty":     func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "") },
-	"the catalog is damaged":    func(_ *testing.T, w *fixture) { w.Put(catalog.Key(w.load().SHA256()), "no catalog") },
-	"a part of it is not there": func(t *testing.T, w *fixture) { w.remove(catalog.Key(w.load().SHA256())) },
+	"current.json is no JSON": func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "no catalog") },
+	"current.json is empty":   func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "") },
+	"the catalog is damaged":  func(_ *testing.T, w *fixture) { w.Put(catalog.Key(w.load().SHA256()), "no catalog") },
+	"a shard is missing":      func(t *testing.T, w *fixture) { w.remove(catalog.Key(w.load().SHA256())) },
 }
 
 // forgetful is a gateway that lost its approvals and its catalog together. Its three servers
@@ -38,7 +38,7 @@ func forgetful(t *testing.T, damage func(*testing.T, *fixture)) *fixture {
 	return w
 }
 
-// open returns the tools that agents may call according to their records.
+// open returns the tools that are callable according to their records.
 func (w *fixture) open() (open []string) {
 	w.T.Helper()
 	for _, server := range []string{"fs", "strict", "free"} {
@@ -60,12 +60,12 @@ func (w *fixture) wantForgotten(when string, restored int, servers ...string) {
 	cur := w.load().Current()
 	slices.Sort(cur.Forgotten)
 	if !slices.Equal(cur.Forgotten, servers) || cur.Restored != restored {
-		w.T.Errorf("%s: forgotten are %v, %d records are not settled; want %v, %d", when, cur.Forgotten, cur.Restored, servers, restored)
+		w.T.Errorf("%s: forgotten = %v, %d records wait for a person; want %v, %d", when, cur.Forgotten, cur.Restored, servers, restored)
 	}
 }
 
-// With an empty store and an unusable catalog, nothing is open. Later catalogs report that until a
-// person decides about the loss.
+// With an empty store and an unusable catalog, no tool is callable. Later catalogs report the loss
+// until a person decides about it.
 func TestForgotten(t *testing.T) {
 	for name, damage := range damages {
 		for settled, how := range map[string]catalog.Reconciler{"restore": approval.KeepRestored, "accept": approval.AcceptStore} {
@@ -83,11 +83,11 @@ func TestForgotten(t *testing.T) {
 				w.syncDue()
 				w.wantForgotten("after a restart", 4, "free", "fs", "strict")
 				if n := w.settle(how); n != 4 {
-					t.Errorf("%d are settled, want 4", n)
+					t.Errorf("%d records are settled, want 4", n)
 				}
 				w.sync()
 				w.wantForgotten("once it is settled", 0)
-				var want []string // accept says that nothing was decided, and free asks for no approval
+				var want []string // accept means that nothing was decided, and free needs no approval
 				if settled == "accept" {
 					want = []string{"free:ping"}
 				}
@@ -99,7 +99,8 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// If a server is away or disabled at that time, a later sync loads it: its items are locked, too.
+// If a server is unavailable or disabled at the time of the loss, a later sync loads it. Then its
+// items are locked too.
 func TestForgottenServerThatIsAway(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +110,7 @@ func TestForgottenServerThatIsAway(t *testing.T) {
 			}
 			for range 2 {
 				w.sync()
-				w.wantForgotten("while they are away", 0, "free", "fs", "strict")
+				w.wantForgotten("while servers are unavailable", 0, "free", "fs", "strict")
 				w.Clock.Wait(time.Hour)
 			}
 			for _, server := range []string{"fs", "strict", "free"} {
@@ -117,7 +118,7 @@ func TestForgottenServerThatIsAway(t *testing.T) {
 			}
 			w.Restart()
 			w.sync()
-			w.wantForgotten("when they are back", 4, "free", "fs", "strict")
+			w.wantForgotten("when the servers are back", 4, "free", "fs", "strict")
 			if open := w.open(); len(open) > 0 {
 				t.Errorf("open are %v", open)
 			}
@@ -128,7 +129,7 @@ func TestForgottenServerThatIsAway(t *testing.T) {
 	}
 }
 
-// If a sync ends at any of its writes, the next one treats nothing as a first list.
+// If a sync ends at any of its writes, the next sync treats nothing as a first list.
 func TestForgottenInterrupted(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -163,13 +164,13 @@ func TestForgottenNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := forgetful(t, func(*testing.T, *fixture) {})
 			w.sync()
-			w.wantForgotten("a lost store alone", 4)
+			w.wantForgotten("only the store is lost", 4)
 			w.settle(approval.KeepRestored)
 			w.sync()
 			damage(t, w)
 			w.Restart()
 			w.sync()
-			w.wantForgotten("a lost catalog alone", 0)
+			w.wantForgotten("only the catalog is lost", 0)
 			if diff := cmp.Diff([]string{"fs:read"}, w.open()); diff != "" {
 				t.Errorf("open (-want +got):\n%s", diff)
 			}
@@ -185,7 +186,7 @@ func TestForgottenNothing(t *testing.T) {
 	}
 }
 
-// A distributed sync reports the same.
+// A distributed sync reports lost decisions as a single sync does.
 func TestForgottenShared(t *testing.T) {
 	w := shared(t)
 	w.mustShare(true)
@@ -203,7 +204,7 @@ func TestForgottenShared(t *testing.T) {
 		w.Clock.Wait(time.Hour)
 		w.mustShare(true)
 		if n := len(w.load().Current().Forgotten); n != len(w.load().Servers()) || w.load().Current().Restored == 0 {
-			t.Errorf("%d servers are forgotten, %d records are not settled", n, w.load().Current().Restored)
+			t.Errorf("%d servers are forgotten, %d records wait for a person", n, w.load().Current().Restored)
 		}
 	}
 	w.settle(approval.AcceptStore)
@@ -213,7 +214,7 @@ func TestForgottenShared(t *testing.T) {
 }
 
 // If the server lists a kind of items only after the decision about the loss, that kind has no
-// first list either, in any spelling of the server's address.
+// first list either. This is true for any spelling of the server's address.
 func TestForgottenKindThatComesLater(t *testing.T) {
 	for _, url := range []string{here, here + "?tenant=a", "http://127.0.0.1:3000/mcp"} {
 		w := newFixture(t)

@@ -53,20 +53,20 @@ func FuzzParseCurrent(f *testing.F) {
 			return
 		}
 		if len(cur.Shards) == 0 {
-			t.Error("a catalog of no shards")
+			t.Error("parseCurrent accepts a catalog without shards")
 		}
 		head, err := parseHead(data)
 		if diff := cmp.Diff(cur.Shards, head.Shards); err != nil || diff != "" || head.SHA256 != cur.SHA256 || head.Format != cur.Format {
-			t.Errorf("its head is of another catalog: %v\n%s", err, diff)
+			t.Errorf("parseHead and parseCurrent differ: %v\n%s", err, diff)
 		}
-		cur.Format = Format // as it is stored again
+		cur.Format = Format // encode writes this format
 		again, err := cur.encode()
 		if err != nil {
 			return // JSON cannot represent this time
 		}
 		back, err := parseCurrent(again)
 		if diff := cmp.Diff(cur, back, cmpopts.EquateEmpty()); err != nil || diff != "" {
-			t.Errorf("stored again it reads as another: %v\n%s", err, diff)
+			t.Errorf("encode and parse change the catalog: %v\n%s", err, diff)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func FuzzParseFound(f *testing.F) {
 			return
 		}
 		if _, blob, _ := bytes.Cut(data, []byte("\n")); !bytes.HasSuffix(again, blob) {
-			t.Error("encode does not give back the catalog that was read")
+			t.Error("encode returns another catalog than the parsed catalog")
 		}
 	})
 }

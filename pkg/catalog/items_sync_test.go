@@ -66,16 +66,16 @@ func TestSyncItems(t *testing.T) {
 	if rep.New+rep.Changed != 0 || rep.NewItems != 1 || rep.ChangedItems != 1 || !rep.Built {
 		t.Errorf("a new prompt and a changed resource are reported as %+v", rep.Totals)
 	}
-	w.holds("what is new or changed waits", "fs:read: approved", "fs:prompt:plan: approved", "fs:prompt:read: pending", "fs:resource:file:///a: changed", "fs:resource:file:///{+path}: approved")
+	w.holds("new and changed items wait", "fs:read: approved", "fs:prompt:plan: approved", "fs:prompt:read: pending", "fs:resource:file:///a: changed", "fs:resource:file:///{+path}: approved")
 
 	fs.Prompts, fs.Resources = nil, fs.Resources[:1]
 	if rep = w.sync(); rep.Servers[0].Gone != 0 || rep.Servers[0].GoneItems != 3 {
 		t.Errorf("%d tools and %d other items are gone", rep.Servers[0].Gone, rep.Servers[0].GoneItems)
 	}
-	w.holds("what is no longer listed leaves", "fs:read: approved", "fs:resource:file:///a: changed")
+	w.holds("unlisted items leave the catalog", "fs:read: approved", "fs:resource:file:///a: changed")
 	fs.Prompts = []string{gatewaytest.Prompt("plan", "Plans."), gatewaytest.Prompt("late", "Comes late.")}
 	w.sync()
-	w.holds("what comes back has its record; an empty list was no first list", "fs:read: approved", "fs:prompt:late: pending", "fs:prompt:plan: approved", "fs:resource:file:///a: changed")
+	w.holds("an item that comes back has its old record; an empty list was no first list", "fs:read: approved", "fs:prompt:late: pending", "fs:prompt:plan: approved", "fs:resource:file:///a: changed")
 }
 
 // Prompts have their own first list, even on a server whose tools are known already.
@@ -140,9 +140,9 @@ func TestSyncUnreadLists(t *testing.T) {
 	if !rep.Built || rep.New != 1 || rep.NewItems != 1 || rep.Servers[0].GoneItems != 0 {
 		t.Errorf("the other lists report %+v", rep.Servers[0])
 	}
-	w.holds("the others go on", all[0], "fs:write: pending", all[1], all[2], "fs:resource:file:///b: pending", all[3])
+	w.holds("the other lists change", all[0], "fs:write: pending", all[1], all[2], "fs:resource:file:///b: pending", all[3])
 	if o := w.load().Current().Outcomes[0]; len(o.Unread) != 2 || o.Unread[0].Error != "late" {
-		t.Errorf("the catalog says of the lists: %+v", o.Unread)
+		t.Errorf("unread lists in the catalog = %+v", o.Unread)
 	}
 
 	// Without a usable catalog the items come from their records.
@@ -163,13 +163,13 @@ func TestSyncItemsOfAFailedServer(t *testing.T) {
 	before := w.items()
 	fs.Outcome = transient()
 	if rep := w.sync(); rep.Built || !rep.Servers[0].Kept {
-		t.Errorf("the server's items were built anew: %+v", rep.Servers[0])
+		t.Errorf("the server's items were built again: %+v", rep.Servers[0])
 	}
 	w.holds("a server that is down keeps its items", before...)
 	w.remove(catalog.CurrentKey)
 	w.Restart()
 	w.sync()
-	w.holds("without a catalog they come from the records", before...)
+	w.holds("without a catalog, items come from the records", before...)
 }
 
 // A change of a resource's content is news for clients, and needs no approval.
@@ -180,7 +180,7 @@ func TestSyncResourceContent(t *testing.T) {
 	rev := w.Record("fs:resource:file:///a").Rev
 	fs.Resources = []string{`{"size":2,"uri":"file:///a","name":"a","annotations":{"lastModified":"2026-11-22T08:00:00Z"}}`}
 	if rep := w.sync(); !rep.Built || rep.ChangedItems != 0 {
-		t.Errorf("another size builds %v and is reported as %+v", rep.Built, rep.Totals)
+		t.Errorf("after another size: built = %v, totals %+v", rep.Built, rep.Totals)
 	}
 	s := w.load()
 	i, _ := s.Find(gatewaytest.ID(t, "fs:resource:file:///a"))
@@ -192,7 +192,7 @@ func TestSyncResourceContent(t *testing.T) {
 	}
 	fs.Resources = []string{`{"uri":"file:///a","size":2,"name":"a","annotations":{"lastModified":"2026-11-22T08:00:00Z"}}`}
 	if rep := w.sync(); rep.Built {
-		t.Error("another order of keys builds the catalog anew")
+		t.Error("another order of keys builds the catalog again")
 	}
 }
 
@@ -206,7 +206,7 @@ func TestRecoverItems(t *testing.T) {
 	w.Approvals = backup
 	w.Restart()
 	if rep := w.sync(); rep.Recovered != 2 {
-		t.Errorf("%d records are back, want 2", rep.Recovered)
+		t.Errorf("%d records were recovered, want 2", rep.Recovered)
 	}
 	if r := w.Record("fs:prompt:plan"); !r.Disabled || r.Loss == nil || r.Kind != tool.Prompt {
 		t.Errorf("the prompt's record is %+v", r)

@@ -50,8 +50,8 @@ func heap() (used, ever uint64) {
 	return m.HeapAlloc, m.TotalAlloc
 }
 
-// If two catalogs differ in one server, memory has one shard twice and each of the others once.
-// This is true after a build and after a load.
+// If two catalogs differ in one server, memory has the shard of that server twice and each other
+// shard once. This is true after a build and after a load.
 func TestOneChangeTakesOneShard(t *testing.T) {
 	in := many(t, 4_000)
 	in.ShardTools = 400
@@ -76,7 +76,7 @@ func TestOneChangeTakesOneShard(t *testing.T) {
 	next, err := catalog.Rebuild(old, in)
 	require.OK(t, err)
 	if after, _ := heap(); after > before+most {
-		t.Errorf("a build of one of %d shards holds %d bytes more, of a catalog of %d", parts, after-before, old.Size())
+		t.Errorf("a build of one of %d shards uses %d more bytes, in a catalog of %d", parts, after-before, old.Size())
 	}
 	_, err = catalog.Save(t.Context(), store, next, old.Current(), "")
 	require.OK(t, err)
@@ -84,13 +84,13 @@ func TestOneChangeTakesOneShard(t *testing.T) {
 	loaded, err := catalog.Load(t.Context(), store, old)
 	require.OK(t, err)
 	if after, total := heap(); after > before+most || total > ever+3*most {
-		t.Errorf("a load of one of %d shards holds %d bytes more and allocates %d, of a catalog of %d", parts, after-before, total-ever, old.Size())
+		t.Errorf("a load of one of %d shards uses %d more bytes and allocates %d, in a catalog of %d", parts, after-before, total-ever, old.Size())
 	}
 	runtime.KeepAlive([]*catalog.Snapshot{old, next, loaded})
 }
 
-// In a catalog of two shards, a change of one server writes one object. Each object is written
-// again when it is a day old, even by a process that has not built it.
+// In a catalog of two shards, a change of one server writes one object. A sync writes each object
+// again when it is a day old, even if its process has not built the object.
 func TestSyncWritesTheShardsThatChange(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"a": `,"approval":"off"`, "b": `,"approval":"off"`})
@@ -129,6 +129,6 @@ func TestSyncWritesTheShardsThatChange(t *testing.T) {
 	w.Clock.Wait(21 * time.Hour)
 	w.sync()
 	if w.exists(catalog.Key(first.Shards[1].SHA256)) || len(w.load().Current().Superseded) != 0 {
-		t.Error("what was superseded a day ago is there")
+		t.Error("a shard that was superseded a day ago is still stored")
 	}
 }

@@ -29,11 +29,11 @@ type Loading struct {
 	read    map[string]*shard // by SHA-256; of a catalog that is not complete yet
 	missing int               // how many shards of it the last attempt has not read
 
-	// OnFetch, if it is not nil, is called before Load reads shards, which may take long.
+	// Load calls OnFetch, if it is not nil, before it reads shards, which may take long.
 	OnFetch func()
 }
 
-// Load is [Load].
+// Load returns the same as the function [Load], but continues from earlier attempts.
 func (l *Loading) Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
 	l.missing = 0
 	s, _, _, err := load(ctx, objects, held, l, decodeReader)
@@ -49,10 +49,10 @@ func (l *Loading) Read() int { return len(l.read) }
 // Missing returns how many shards the last attempt began to read and has not read.
 func (l *Loading) Missing() int { return l.missing }
 
-// load is [Load] with the function that opens a shard. It also returns current.json and its ETag,
-// even if the shards cannot be used. If only some shards cannot be used, the error is [ErrUnusable]
-// and the snapshot has the other shards. The snapshot records which servers are missing, and only a
-// sync may use it.
+// load works like [Load], with open as the function that opens a shard. It also returns
+// current.json and its ETag, even if the shards cannot be used. If only some shards cannot be used,
+// the error is [ErrUnusable] and the snapshot has the other shards. The snapshot records which
+// servers are missing, and only a sync may use it.
 func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading, open func([]byte) (*shard, error)) (s *Snapshot, cur Current, etag string, err error) {
 	if held != nil {
 		etag = held.etag
@@ -105,9 +105,9 @@ func (l *Loading) body(ctx context.Context, fetch fetch, held *Snapshot, head Cu
 // A fetch reads a shard and opens it.
 type fetch func(context.Context, Shard) (*shard, error)
 
-// fetcher returns the function that reads a shard and opens it. At the start of a process it maps
-// the object if the store can: this needs less memory and time. Later reads map nothing, since a
-// mapping keeps the file on the disk as long as the process runs.
+// fetcher returns the function that reads a shard and opens it. At the start of a process, it maps
+// the object if the store supports this, which needs less memory and time. Later reads map nothing,
+// because a mapping keeps the file on the disk as long as the process runs.
 func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, error)) fetch {
 	get := func(ctx context.Context, key string) ([]byte, error) {
 		o, err := objects.Get(ctx, key, "")
@@ -140,7 +140,8 @@ func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, er
 
 // shards returns the shards of cur. It takes shards from held and from earlier attempts, and
 // fetches the others, some at once. A shard that cannot be used is nil, and the error is
-// [ErrUnusable]. Any other error ends the reading; l keeps the shards that were read.
+// [ErrUnusable]. After any other error, shards stops reading, and l keeps the shards that were
+// read.
 func (l *Loading) shards(ctx context.Context, fetch fetch, held *Snapshot, cur Current) ([]*shard, error) {
 	have := map[string]*shard{}
 	if held != nil {
@@ -164,7 +165,7 @@ func (l *Loading) shards(ctx context.Context, fetch fetch, held *Snapshot, cur C
 		g.Go(func() error {
 			shards[i], faults[i] = fetch(fetchCtx, listed)
 			if errors.Is(faults[i], ErrUnusable) {
-				return nil // the caller still needs the others
+				return nil // the caller still needs the other shards
 			}
 			return faults[i]
 		})

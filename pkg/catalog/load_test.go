@@ -55,7 +55,7 @@ func TestLoad(t *testing.T) {
 				}
 			}
 			if again, err := catalog.Load(t.Context(), store, saved); err != nil || again != saved {
-				t.Errorf("Load with what Save returned = %p, %v; want %p", again, err, saved)
+				t.Errorf("Load with the result of Save = %p, %v; want %p", again, err, saved)
 			}
 			if _, err := catalog.Save(t.Context(), store, s, cur, object.IfAbsent); !errors.Is(err, object.ErrConflict) {
 				t.Errorf("second Save = %v, want ErrConflict", err)
@@ -81,7 +81,7 @@ func TestLoadAgain(t *testing.T) {
 
 	*keys = nil
 	if again, err := catalog.Load(t.Context(), store, snap); err != nil || again != snap {
-		t.Errorf("unchanged: Load = %p, %v; want what was held", again, err)
+		t.Errorf("Load of an unchanged catalog = %p, %v; want the caller's catalog", again, err)
 	}
 	cur := s.Current()
 	cur.Outcomes = []outcome.Outcome{{ServerID: "fs", Status: outcome.Transient}}
@@ -94,7 +94,7 @@ func TestLoadAgain(t *testing.T) {
 		t.Errorf("outcome = %+v, want the new one", fs.Outcome)
 	}
 	if fs, _ := snap.Server("fs"); fs.Outcome.Status != "" {
-		t.Error("the snapshot that was held has changed")
+		t.Error("the caller's snapshot has changed")
 	}
 	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.CurrentKey}, *keys); diff != "" {
 		t.Errorf("reads (-want +got):\n%s", diff)
@@ -146,6 +146,6 @@ func TestLoadMissingSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := catalog.Load(t.Context(), store, nil); errors.Is(err, object.ErrNotFound) {
-		t.Errorf("Load = %v, which reads like a store without a catalog", err)
+		t.Errorf("Load = %v, want another error than for a store without a catalog", err)
 	}
 }

@@ -73,7 +73,7 @@ func TestLoadShards(t *testing.T) {
 	}
 }
 
-// A Load that runs out of time continues where it stopped, and reads nothing again.
+// If a Load runs out of time, the next Load continues there, and reads nothing again.
 func TestLoadingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // only a read that hangs lets time pass here
 		store := &objecttest.Mem{}
@@ -115,7 +115,7 @@ func TestLoadingGoesOn(t *testing.T) {
 			}
 		}
 		if attempts < 1 || fetches != attempts+1 || reads > 20+8*attempts {
-			t.Errorf("%d attempts, %d of which read shards, with %d reads of 20 shards", attempts+1, fetches, reads)
+			t.Errorf("%d attempts, %d of them with reads, %d reads of 20 shards in all", attempts+1, fetches, reads)
 		}
 		if l.Read() != 0 {
 			t.Errorf("%d shards are kept after the load", l.Read())
@@ -158,10 +158,10 @@ func TestSyncWithoutAShard(t *testing.T) {
 			reader := w.load()
 			damage(t, w, catalog.Key(listed[1].SHA256))
 			if _, err := catalog.Load(t.Context(), w.Objects, nil); !errors.Is(err, catalog.ErrUnusable) && name != "another" {
-				t.Errorf("a cold reader: %v", err)
+				t.Errorf("Load without a catalog = %v, want ErrUnusable", err)
 			}
 			if again, err := catalog.Load(t.Context(), w.Objects, reader); err != nil || again != reader {
-				t.Errorf("who has it keeps it: %v", err)
+				t.Errorf("Load with the damaged catalog in memory = %v, want the same catalog", err)
 			}
 			for server := range servers { // no server answers: everything comes from known data
 				w.Server(server).Outcome = transient()
@@ -180,7 +180,7 @@ func TestSyncWithoutAShard(t *testing.T) {
 	}
 }
 
-// Form 1 of current.json has no list of shards: its snapshot is one shard.
+// Format 1 of current.json has no list of shards: its snapshot is one shard.
 func TestCurrentForm1(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -203,12 +203,12 @@ func TestCurrentForm1(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, `],"stored_at"`) || strings.Contains(text, `"superseded"`) {
-		t.Errorf("current.json keeps what form 1 has: %s", text)
+		t.Errorf("current.json keeps members of format 1: %s", text)
 	}
 }
 
-// A program that knows only form 1 must recognize form 2 as newer, and not as damaged. So form 2
-// has "format" above 1, and the other members of form 1 in the same places.
+// A program that knows only format 1 must recognize format 2 as newer, and not as damaged. So
+// format 2 has a "format" above 1, and has the other members of format 1 in the same places.
 func TestCurrentForm2ForOlderPrograms(t *testing.T) {
 	store := &objecttest.Mem{}
 	s := save(t, store, sharded(t, 6))
@@ -232,11 +232,11 @@ func TestCurrentOfOtherShards(t *testing.T) {
 		t.Fatalf("shards %q", sums)
 	}
 	for name, data := range map[string]string{
-		"another shard":       strings.Replace(string(text.Data), sums[1], sums[0], 1),
-		"another digest":      strings.Replace(string(text.Data), s.SHA256(), sums[0], 1),
-		"no hash":             strings.Replace(string(text.Data), sums[1], "abc", 1),
-		"no shards":           `{"format":2,"sha256":"` + s.SHA256() + `","shards":[]}`,
-		"a name that is none": strings.Replace(string(text.Data), sums[1], strings.Repeat("../", 21)+"x", 1),
+		"another shard":   strings.Replace(string(text.Data), sums[1], sums[0], 1),
+		"another digest":  strings.Replace(string(text.Data), s.SHA256(), sums[0], 1),
+		"no hash":         strings.Replace(string(text.Data), sums[1], "abc", 1),
+		"no shards":       `{"format":2,"sha256":"` + s.SHA256() + `","shards":[]}`,
+		"an invalid name": strings.Replace(string(text.Data), sums[1], strings.Repeat("../", 21)+"x", 1),
 	} {
 		_, err := store.Put(t.Context(), catalog.CurrentKey, []byte(data), "")
 		require.OK(t, err)

@@ -32,7 +32,7 @@ type loadResult struct {
 	Format    int             `json:"format"`
 	Name      string          `json:"name"`
 	Identity  string          `json:"identity"` // as in [ServerState]
-	Began     time.Time       `json:"began"`    // its records were read then or later
+	Began     time.Time       `json:"began"`    // start of the load, before its records were read
 	Outcome   outcome.Outcome `json:"outcome"`
 	Listed    bool            `json:"listed,omitempty"`    // the server has listed something under this name
 	Restored  int             `json:"restored,omitempty"`  // restored records that wait for a person
@@ -73,7 +73,7 @@ func parseLoadResult(data []byte) (f loadResult, err error) {
 		return f, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	if f.Format > loadResultFormat {
-		return f, fmt.Errorf("%w: form %d, this program knows %d", ErrNewer, f.Format, loadResultFormat)
+		return f, fmt.Errorf("%w: format %d, this program reads %d", ErrNewer, f.Format, loadResultFormat)
 	}
 	f.catalog, err = Decode(blob)
 	return f, err
@@ -141,7 +141,7 @@ func (u *unit) put(ctx context.Context, l *serverRun) (put bool, err error) {
 		return false, err
 	}
 	return document.Retry(ctx, object.ErrConflict, func() (put bool, err error) {
-		if f.etag != "" { // another process has stored a result since
+		if f.etag != "" { // another process has stored a newer result
 			if held, err = u.readLoadResult(ctx, f.Name); err != nil {
 				return false, err
 			}

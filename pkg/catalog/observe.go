@@ -41,7 +41,7 @@ const (
 // take notes the outcome of the load, and the tools and other items, which have unique ids.
 func (l *serverRun) take(o outcome.Outcome) {
 	loaded := l.outcome.LoadedAt
-	if l.outcome.Status == outcome.Available { // an earlier version did not keep it
+	if l.outcome.Status == outcome.Available { // an earlier version did not store LoadedAt
 		loaded = l.outcome.CheckedAt
 	}
 	l.outcome = o
@@ -86,7 +86,7 @@ func each[T any](ctx context.Context, items iter.Seq[T], do func(context.Context
 
 func (u *unit) remember(held *approval.Record) {
 	if bytes.Equal(held.Approved, held.Current) {
-		held.Approved = held.Current // one copy in memory: most records are approved as they are
+		held.Approved = held.Current // share one copy in memory: most current definitions are the approved ones
 	}
 	u.records[held.ID()] = held
 }
@@ -101,7 +101,7 @@ func (u *unit) wrote(held *approval.Record) {
 // An observation is a tool, or another item, whose record has to be written.
 type observation struct {
 	list *serverRun
-	held *approval.Record // as it was read or written last; nil: none
+	held *approval.Record // as last read or written; nil: none
 	seen approval.Observation
 }
 

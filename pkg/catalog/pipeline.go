@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxUnits is how many units a group has, and maxGroups how many groups run at once. One more
-	// group may wait: the sync does not ask servers faster than it writes their records.
+	// group may wait, so that the sync does not load servers faster than it writes their records.
 	maxUnits  = 12
 	maxGroups = 2
 
@@ -67,8 +67,9 @@ func (p *pipeline) end() error {
 	return p.Wait()
 }
 
-// A batchWriter writes for all units of a group, once each unit waits for the write or has ended: a
-// call that writes a hundred records takes little longer than a call that writes one.
+// A batchWriter writes for all units of a group, once each unit waits for the write or has ended.
+// This is fast, because a call with a hundred records takes little longer than a call with one
+// record.
 type batchWriter struct {
 	mu        sync.Mutex
 	units     int // that have not ended

@@ -20,17 +20,17 @@ type Plan struct {
 	Confirm  bool // Plan requested an assembly immediately
 }
 
-// Plan begins a round of a sync that many processes share: it sends the names of the servers that
-// are due to workers. If all is set, it sends all servers, for example because a person requested a
-// sync or the config has changed. Otherwise it sends servers that are due and not in the queue. A
-// disabled server is due once an hour, for its records; a failed server every five minutes, even if
-// the caller plans more often. Plan requests an assembly immediately if the catalog is old or has
-// another config, or if the last sync failed. Plan calls no server.
+// Plan begins a round of a sync that many processes share: it sends workers the names of the
+// servers that are due. If all is set, it sends all servers, for example because a person requested
+// a sync or the config has changed. Otherwise it sends servers that are due and not in the queue. A
+// disabled server is due once an hour, so that its records are read. A failed server is due every
+// five minutes, even if the caller plans more often. Plan requests an assembly immediately if the
+// catalog is old or has another config, or if the last sync failed. Plan calls no server.
 //
-// If Plan fails or is interrupted, workers load the servers that were sent; the others are due in
-// the next round. If Plan sent a server but could not note it, a server may be sent twice, which
-// does no harm. If planning fails, Plan still requests an assembly, because people see the fault in
-// its report.
+// If Plan fails or is interrupted, workers load the servers that were sent. The other servers are
+// due in the next round. If Plan sent a server but could not note it, a server may be sent twice,
+// which does no harm. If planning fails, Plan still requests an assembly, because people see the
+// fault in its report.
 func (s *Syncer) Plan(ctx context.Context, q Queues, all bool) (Plan, error) {
 	if err := s.enter(ctx); err != nil {
 		return Plan{}, err
@@ -106,8 +106,8 @@ func (s *Syncer) readPlanned(ctx context.Context) (p planned, etag string, err e
 	return p, o.ETag, nil
 }
 
-// notePlanned notes the servers that were sent to workers. For a quarter of an hour no round sends
-// them again, unless a result comes sooner.
+// notePlanned notes the servers that were sent to workers. For a quarter of an hour, no round sends
+// them again, unless a worker stores a result sooner.
 func (r *run) notePlanned(ctx context.Context, names []string) error {
 	_, err := document.Retry(ctx, object.ErrConflict, func() (etag string, err error) {
 		p, etag, err := r.readPlanned(ctx)

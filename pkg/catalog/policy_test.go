@@ -38,14 +38,14 @@ func TestLastGoodPolicy(t *testing.T) {
 		fault              bool
 	}{
 		{"none yet", "none", "none", false},
-		{"a broken one before any other", "forbid (", "none", true},
-		{"a good one", first, first, false},
-		{"a broken one", "forbid (", first, true},
+		{"a broken file, before any good one", "forbid (", "none", true},
+		{"a good file", first, first, false},
+		{"a broken file", "forbid (", first, true},
 		{"the file is gone", "none", first, true},
-		{"another good one", second, second, false},
-		{"an empty one, which forbids nothing", "", "", false},
-		{"the empty one is gone", "none", "", false},
-		{"the first one again", first, first, false},
+		{"another good file", second, second, false},
+		{"an empty file, which forbids nothing", "", "", false},
+		{"the empty file is gone", "none", "", false},
+		{"the first file again", first, first, false},
 	} {
 		w.remove(policy.Key)
 		if step.policy != "none" {
@@ -56,13 +56,13 @@ func TestLastGoodPolicy(t *testing.T) {
 				t.Errorf("%s, %s: PolicyErr = %v", step.name, process, rep.PolicyErr)
 			}
 			if got := kept(t, w.Objects); got != step.want {
-				t.Errorf("%s, %s: %q is kept, want %q", step.name, process, got, step.want)
+				t.Errorf("%s, %s: last good policy = %q, want %q", step.name, process, got, step.want)
 			}
 			w.Restart()
 		}
 	}
 	if n := w.puts[catalog.PolicyFile.LastGood]; n != 4 {
-		t.Errorf("it was written %d times, want once for each good policy that differs from the one before", n)
+		t.Errorf("the last good policy was written %d times, want 4: once for each change", n)
 	}
 }
 
@@ -80,11 +80,12 @@ func TestLastGoodFilesRemoved(t *testing.T) {
 	}
 	w.Restart()
 	if rep := w.sync(); rep.Config != good.Config || kept(t, w.Objects) != first {
-		t.Errorf("a new process has config %.8s and policy %q, want what was in use", rep.Config, kept(t, w.Objects))
+		t.Errorf("a new process has config %.8s and policy %q, want the versions that were in use", rep.Config, kept(t, w.Objects))
 	}
 }
 
-// A sync that read the file before another sync must not store the older file again.
+// If a sync read the file before another sync changed the copy, it must not store the older file
+// again.
 func TestLastGoodPolicyRace(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -102,7 +103,7 @@ func TestLastGoodPolicyRace(t *testing.T) {
 	}
 	w.sync()
 	if got := kept(t, w.Objects); got != "" {
-		t.Errorf("%q is kept, want the newer one, which is empty", got)
+		t.Errorf("last good policy = %q, want the newer file, which is empty", got)
 	}
 }
 
@@ -115,12 +116,12 @@ func TestConfigGone(t *testing.T) {
 	for _, process := range []string{"same process", "new process"} {
 		rep := w.sync()
 		if rep.Config != good.Config || !errors.Is(rep.ConfigErr, object.ErrGone) || rep.Tools != 1 {
-			t.Errorf("%s: config %.8s with %d tools, %v; want the last good one and that the file is gone", process, rep.Config, rep.Tools, rep.ConfigErr)
+			t.Errorf("%s: config %.8s with %d tools, %v; want the last good config and ErrGone", process, rep.Config, rep.Tools, rep.ConfigErr)
 		}
 		w.Restart()
 	}
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	if rep := w.sync(); rep.ConfigErr != nil {
-		t.Errorf("after it came back: %v", rep.ConfigErr)
+		t.Errorf("ConfigErr after the config is back = %v", rep.ConfigErr)
 	}
 }

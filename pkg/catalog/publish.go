@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// storeAgain is the age at which the object of an unchanged shard is written again. Otherwise a
+// storeAgain is the age at which a sync writes the object of an unchanged shard again. Otherwise a
 // bucket rule that deletes old catalogs could delete the catalog in use.
 const storeAgain = 24 * time.Hour
 
@@ -83,8 +83,8 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 	return false, nil
 }
 
-// input returns the next catalog: the current lists of servers, and otherwise their last
-// lists.
+// input returns the input of the next catalog: the current list of each server or, without one, its
+// last list.
 func (r *run) input(ctx context.Context) Input {
 	in := Input{Words: r.config.Value.Words, Yield: func() { r.pause(ctx) }}
 	for _, l := range r.servers {
@@ -108,7 +108,7 @@ func (r *run) current() Current {
 	return cur
 }
 
-// triedOutcomes returns the outcomes of the servers that were ever asked.
+// triedOutcomes returns the outcomes of the servers that a sync has ever tried to load.
 func (r *run) triedOutcomes() []outcome.Outcome {
 	out := []outcome.Outcome{}
 	for _, l := range r.servers {

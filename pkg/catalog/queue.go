@@ -22,8 +22,9 @@ const (
 	// each of them hangs.
 	maxServers = 10
 
-	// gather is the time slot in which all workers together ask for one assembly. The queue of
-	// assemblies delays its messages by longer, so that each assembly sees all results of its slot.
+	// gather is the time slot in which all workers together request one assembly. The queue of
+	// assemblies delays its messages by more than a slot, so that each assembly sees all results of
+	// its slot.
 	gather = 20 * time.Second
 
 	// assemblyGroup is the group of all assemblies: two assemblies at the same time would do the
@@ -75,10 +76,10 @@ func CheckBodies(messages []Message) error {
 	return nil
 }
 
-// A Round is one round of a sync that many processes share. It goes into their messages.
+// A Round is one round of a sync that many processes share. Their messages contain it.
 type Round struct {
 	Began  time.Time `json:"began"`
-	Config string    `json:"config,omitempty"` // version of the config; for the log alone
+	Config string    `json:"config,omitempty"` // version of the config; only for the log
 	All    bool      `json:"all,omitempty"`    // all servers are loaded
 }
 
@@ -110,7 +111,7 @@ func ParseJob(data []byte) (Job, error) {
 		return Job{}, fmt.Errorf("%w: %w", ErrJob, err)
 	}
 	if m.Format != jobFormat {
-		return Job{}, fmt.Errorf("%w: it is of form %d, this program knows %d",
+		return Job{}, fmt.Errorf("%w: it has format %d, this program reads %d",
 			ErrJob, m.Format, jobFormat)
 	}
 	if err := json.Unmarshal(data, &m, json.RejectUnknownMembers(true)); err != nil {
@@ -120,7 +121,7 @@ func ParseJob(data []byte) (Job, error) {
 	case m.Round.Began.IsZero():
 		return Job{}, fmt.Errorf("%w: run.began is missing", ErrJob)
 	case len(m.Servers) > maxServers:
-		return Job{}, fmt.Errorf("%w: servers: %d of them, at most %d",
+		return Job{}, fmt.Errorf("%w: it names %d servers, want at most %d",
 			ErrJob, len(m.Servers), maxServers)
 	}
 	for _, name := range m.Servers {

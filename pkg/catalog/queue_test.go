@@ -33,8 +33,8 @@ func TestJobRefused(t *testing.T) {
 		``:                        "EOF",
 		`x`:                       "invalid",
 		`[]`:                      "array",
-		`{}`:                      "form 0",
-		`{"format":2,"later":{}}`: "form 2, this program knows 1",
+		`{}`:                      "format 0",
+		`{"format":2,"later":{}}`: "format 2, this program reads 1",
 		`{"format":1}`:            "run.began",
 		sampleJob + `{}`:          "after top-level",
 		strings.Replace(sampleJob, `"servers"`, `"names"`, 1):                            "names",
@@ -49,7 +49,7 @@ func TestJobRefused(t *testing.T) {
 	}
 }
 
-// Writing a parsed job again produces the same bytes.
+// If ParseJob accepts bytes, Encode returns the same bytes.
 func FuzzParseJob(f *testing.F) {
 	f.Add([]byte(sampleJob))
 	f.Add([]byte(`{"format":1,"run":{"began":"2026-11-20T12:00:00+01:00"}}`))

@@ -23,9 +23,9 @@ import (
 const recipe = 3
 
 // Rebuild makes the snapshot that [Build] would make from in. A server that is Same keeps its
-// tools, other items and records of prev. prev may be nil, if no server is Same. Rebuild shares an
-// unchanged shard of prev, so shards may have other boundaries than Build would choose, which no
-// reader sees. It builds one shard after the other.
+// tools, other items and records of prev. prev may be nil, if no server is Same. Rebuild shares the
+// unchanged shards of prev, so shards may have other boundaries than Build would choose. No reader
+// sees the boundaries. It builds one shard after the other.
 func Rebuild(prev *Snapshot, in Input) (*Snapshot, error) {
 	s, err := rebuild(prev, in)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *change) shared(group []serverWeight) *shard {
 	return part
 }
 
-// build builds the shard of a group of all servers.
+// build builds the shard of group, a part of all.
 func (c *change) build(group, all []serverWeight) (*shard, error) {
 	if c.all == nil {
 		c.all = new(finding.NewNames(c.ids(all)))

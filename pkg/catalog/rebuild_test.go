@@ -17,7 +17,7 @@ func TestRebuildSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.SHA256() != prev.SHA256() {
-			t.Errorf("a catalog in which %s is the same is another one", in.Servers[i].Name)
+			t.Errorf("with %s marked as Same, Rebuild makes another catalog", in.Servers[i].Name)
 		}
 	}
 }
@@ -25,11 +25,11 @@ func TestRebuildSame(t *testing.T) {
 func TestRebuildRefuses(t *testing.T) {
 	in := catalog.Input{Servers: []catalog.ServerInput{{Name: "other", Same: true}}}
 	if _, err := catalog.Build(in); err == nil {
-		t.Error("Build takes a server that is the same as nothing")
+		t.Error("Build accepts a server that is Same")
 	}
 	for name, prev := range map[string]*catalog.Snapshot{"no catalog": nil, "a catalog without it": build(t, sample(t))} {
 		if _, err := catalog.Rebuild(prev, in); err == nil {
-			t.Errorf("%s: Rebuild takes a server that is the same as nothing", name)
+			t.Errorf("%s: Rebuild accepts an unknown server that is Same", name)
 		}
 	}
 }
@@ -39,6 +39,6 @@ func TestRebuildRefuses(t *testing.T) {
 func TestRecipe(t *testing.T) {
 	const recipe3 = "ccc6f612a0784091dcfb368ad91a7ad81c4b081d810e426765693598f0979743"
 	if got := build(t, sample(t)).SHA256(); got != recipe3 {
-		t.Errorf("Build makes %s of the sample, which is not what this recipe makes", got)
+		t.Errorf("Build of the sample = %s, want %s of this recipe", got, recipe3)
 	}
 }

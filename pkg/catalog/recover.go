@@ -89,9 +89,10 @@ func (r *run) restoredRecords() (n int) {
 }
 
 // findForgotten finds out whether both the store and the catalog lost the decisions about l's
-// items. Then the store has no record of the server, and the catalog cannot say whether there was
-// one. The server's lists do not count as first lists, and its records are marked until a person
-// decides. This lasts until the server has listed its items and each of these records is settled.
+// items. In this case the store has no record of the server, and the catalog cannot show whether
+// there was a record. The server's lists do not count as first lists, and its records are marked
+// until a person decides. This lasts until the server has listed its items and each of these
+// records is settled.
 func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	name := l.server.Name
 	known := u.known[name].Forgotten
@@ -101,7 +102,7 @@ func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	if _, unknown, all := u.countLost(name); all > 0 {
 		l.forgot = unknown > 0
 	} else {
-		l.forgot = known || u.prev.SHA256 == "" // the first lists are not known either
+		l.forgot = known || u.prev.SHA256 == "" // without a current.json, the first lists are unknown too
 		for _, kind := range kinds {
 			for _, identity := range []string{l.identity, approval.Identity(l.server.URL)} {
 				stored, err := u.hasBaseline(ctx, identity, kind)
@@ -144,7 +145,7 @@ func (u *unit) countLost(server string) (lost, unknown, all int) {
 }
 
 // forgotten returns the names of servers whose decisions are lost. It leaves out a disabled server
-// that has listed nothing since: none of its tools can be called.
+// that has listed nothing since the loss, because none of its tools can be called.
 func (r *run) forgotten() (names []string) {
 	for _, l := range r.servers {
 		if l.forgot && (l.server.Enabled || l.restored > 0) {
@@ -155,8 +156,8 @@ func (r *run) forgotten() (names []string) {
 }
 
 // fromRecords returns the definitions of a server from the approval records, if the server did not
-// load all its lists. The result may include a tool that the server no longer listed: records do
-// not show that.
+// load all its lists. The result may include a tool that the server no longer lists, because
+// records do not show this.
 func (u *unit) fromRecords(l *serverRun) (tools []ToolInput) {
 	if l.loaded && len(l.outcome.Unread) == 0 {
 		return nil
@@ -202,7 +203,7 @@ func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, 
 	return after, nil
 }
 
-// A Reconciler decides which of two versions of a recovered record counts.
+// A Reconciler decides which of the two versions of a recovered record applies.
 type Reconciler func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error)
 
 // RecoverAll restores every record that the store lost. It returns the restored records of the
@@ -237,8 +238,8 @@ func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now 
 	return lost, err
 }
 
-// Reconcile decides which version counts of every record that the store lost: the catalog's version
-// ([approval.KeepRestored]) or the store's version ([approval.AcceptStore]). It returns these
+// Reconcile decides about every record that the store lost. Either the catalog's version applies
+// ([approval.KeepRestored]), or the store's version ([approval.AcceptStore]). It returns these
 // records by id. It includes records that no sync has restored. After an error, some records may be
 // reconciled.
 func Reconcile(ctx context.Context, approvals approval.Store, s *Snapshot, how Reconciler, actor string, now func() time.Time) (settled []approval.Record, err error) {

@@ -43,8 +43,8 @@ func wantStands(t *testing.T, w *fixture, want ...string) {
 	}
 }
 
-// lose replaces the fixture's store, as an operator does who restores a table, with or without a
-// restart of the syncing process.
+// lose replaces the fixture's store by now, as if an operator restored a table. The process that
+// syncs may restart or not.
 func (w *fixture) lose(now *approvaltest.Mem) {
 	w.Approvals = now
 	w.Restart()
@@ -74,11 +74,11 @@ func TestRecover(t *testing.T) {
 
 	wantStands(t, w, append([]string{"later: pending"}, locked...)...)
 	if rep.Recovered != 4 || w.load().Current().Restored != 4 {
-		t.Errorf("%d recovered, %d unsettled, want 4", rep.Recovered, w.load().Current().Restored)
+		t.Errorf("%d records recovered, %d unsettled, want 4", rep.Recovered, w.load().Current().Restored)
 	}
 	r := w.Record("fs:moved")
 	if r.Rev <= before.Rev || string(r.Approved) != string(before.Approved) || string(r.Current) != string(before.Current) || r.FirstSeen != before.FirstSeen {
-		t.Errorf("record = %+v, before it was lost %+v", r, before)
+		t.Errorf("record = %+v, before the loss %+v", r, before)
 	}
 	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 100)
 	n := len(slices.DeleteFunc(lines, func(e approval.Entry) bool { return e.Action != approval.ActionRecover }))
@@ -86,15 +86,15 @@ func TestRecover(t *testing.T) {
 		t.Errorf("%d audit lines of the recovery, %v, want 4", n, err)
 	}
 	if rep := w.sync(); rep.Recovered != 0 || w.load().Current().Restored != 4 {
-		t.Errorf("the next sync recovered %d, %d are unsettled", rep.Recovered, w.load().Current().Restored)
+		t.Errorf("the next sync recovered %d records, %d are unsettled", rep.Recovered, w.load().Current().Restored)
 	}
 	if _, err := approval.NewBaselines(w.Approvals).Baseline(t.Context(), here, approval.Tools); err != nil {
 		t.Errorf("the baseline is not back: %v", err)
 	}
 }
 
-// A lost store can also have had data about a server that is no longer configured. Then no data
-// about the server's tools exists, and the server has no first list any more.
+// A lost store can also have had data about a server that is no longer configured. Then the data
+// about that server's tools is lost too, and the server has no first list any more.
 func TestBaselineOfALostStore(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
@@ -197,8 +197,8 @@ func TestRecoverStricterOfTwo(t *testing.T) {
 		want []string
 	}{
 		{"nobody settles it", nil, 4, []string{"allowed: pending", "came: pending", "later: pending", "opened: approved, disabled", "same: approved", "shut: approved, disabled"}},
-		{"the catalog's word holds", approval.KeepRestored, 0, today},
-		{"the store's word holds", approval.AcceptStore, 0, []string{
+		{"the catalog's version applies", approval.KeepRestored, 0, today},
+		{"the store's version applies", approval.AcceptStore, 0, []string{
 			"allowed: pending", "came: pending", "later: pending", "opened: approved, disabled", "same: approved", "shut: approved",
 		}},
 	} {
@@ -211,14 +211,14 @@ func TestRecoverStricterOfTwo(t *testing.T) {
 				}
 				if test.how != nil {
 					if n := w.settle(test.how); n != 4 {
-						t.Errorf("%d were settled, want 4", n)
+						t.Errorf("%d records were settled, want 4", n)
 					}
 				}
 				wantStands(t, w, test.want...)
 				w.sync()
 				wantStands(t, w, test.want...)
 				if n := w.load().Current().Restored; n != test.n {
-					t.Errorf("%d are unsettled, want %d", n, test.n)
+					t.Errorf("%d records are unsettled, want %d", n, test.n)
 				}
 			})
 		}
@@ -236,7 +236,7 @@ func TestSettleAccept(t *testing.T) {
 	w.sync()
 	wantStands(t, w, "moved: pending", "new: pending", "off: pending, disabled", "ok: pending")
 	if n := w.settle(approval.KeepRestored); n != 0 {
-		t.Errorf("%d were settled twice", n)
+		t.Errorf("%d records were settled twice", n)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestSettleByADecision(t *testing.T) {
 	w.Decide("fs:off", "enable")
 	w.Decide("fs:new", "approve")
 	if n := w.settle(approval.AcceptStore); n != 2 {
-		t.Errorf("%d were settled, want the two that nobody decided about", n)
+		t.Errorf("%d records were settled, want the 2 without a decision", n)
 	}
 	wantStands(t, w, "moved: pending", "new: approved", "off: approved", "ok: pending")
 }
@@ -290,7 +290,7 @@ func TestRecoverRace(t *testing.T) {
 	other := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 	var begun atomic.Bool // records are written in parallel
 	w.Approvals.OnPut = func(ctx context.Context, _ approval.Record) (bool, error) {
-		if begun.CompareAndSwap(false, true) { // the other sync does everything between this one's read and its first write
+		if begun.CompareAndSwap(false, true) { // the other sync runs between the read and the first write of this sync
 			if _, err := other.Sync(ctx); err != nil {
 				t.Error(err)
 			}
@@ -301,11 +301,11 @@ func TestRecoverRace(t *testing.T) {
 	wantStands(t, w, locked...)
 	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 100)
 	if err != nil || len(lines) != 4 {
-		t.Errorf("audit = %+v, %v, want a line a tool", lines, err)
+		t.Errorf("audit = %+v, %v, want one line for each tool", lines, err)
 	}
 }
 
-// If the catalog is unusable while a server is down, its tools come from their records.
+// If the catalog is unusable while a server is down, the server's tools come from their records.
 func TestRebuildFromRecords(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, w *fixture, key string){
 		"of another format": func(t *testing.T, w *fixture, key string) {
@@ -362,8 +362,8 @@ func TestRecoverOfAServerThatLeaves(t *testing.T) {
 		name string
 		left map[string]string
 	}{
-		{"it leaves", map[string]string{}},
-		{"two names come for it", map[string]string{"one": here, "two": here}},
+		{"the server leaves", map[string]string{}},
+		{"two names replace its name", map[string]string{"one": here, "two": here}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newFixture(t)
@@ -375,13 +375,13 @@ func TestRecoverOfAServerThatLeaves(t *testing.T) {
 			w.sync()
 			wantStands(t, w, locked...)
 			if n := w.load().Current().Restored; n != 0 {
-				t.Errorf("%d are called unsettled which nobody can settle", n)
+				t.Errorf("%d records of removed servers count as unsettled, want 0", n)
 			}
 			w.place(map[string]string{"fs": here + `,"approval": "off"`})
 			w.sync()
 			wantStands(t, w, locked...)
 			if n := w.load().Current().Restored; n != 4 {
-				t.Errorf("%d are unsettled, want 4", n)
+				t.Errorf("%d records are unsettled, want 4", n)
 			}
 		})
 	}
@@ -417,5 +417,5 @@ func TestRecoverDuringARace(t *testing.T) {
 	wantStands(t, w, locked...)
 }
 
-// Another store can replace a swapped store.
+// A swapped store can be replaced by another store during a test.
 type swapped struct{ *approvaltest.Mem }

@@ -55,7 +55,7 @@ func TestRenamedServer(t *testing.T) {
 		edit func(w *fixture)
 		want []string
 	}{
-		{"in one edit: everything is as it was", func(w *fixture) {
+		{"in one edit: nothing changes", func(w *fixture) {
 			w.place(map[string]string{"files": here})
 		}, kept},
 		{"in another spelling of the URL", func(w *fixture) {
@@ -69,7 +69,7 @@ func TestRenamedServer(t *testing.T) {
 			w.sync()
 			w.Server("files").Outcome = outcome.Outcome{}
 		}, kept},
-		{"with definitions that changed: those wait", func(w *fixture) {
+		{"with changed definitions: these wait", func(w *fixture) {
 			w.Server("files").Tools = []string{`{"name":"ok","title":"new"}`, "off"}
 			w.place(map[string]string{"files": here})
 		}, []string{"files:off: approved", "files:ok: pending"}},
@@ -78,10 +78,10 @@ func TestRenamedServer(t *testing.T) {
 			w.sync()
 			w.place(map[string]string{"files": here})
 		}, waits},
-		{"a second name beside the first: everything waits", func(w *fixture) {
+		{"a second name in addition to the first: everything waits", func(w *fixture) {
 			w.place(map[string]string{"fs": here, "files": here})
 			w.sync()
-			w.place(map[string]string{"files": here}) // and still is without it
+			w.place(map[string]string{"files": here}) // everything still waits after the first name is gone
 		}, waits},
 		{"into two names: everything waits", func(w *fixture) {
 			w.place(map[string]string{"other": here, "files": here})
@@ -94,12 +94,12 @@ func TestRenamedServer(t *testing.T) {
 			w.sync()
 			w.place(map[string]string{"files": here})
 		}, waits},
-		{"twice before it loads: everything is as it was", func(w *fixture) {
+		{"twice before it loads: nothing changes", func(w *fixture) {
 			w.place(map[string]string{"other": here + `,"enabled": false`})
 			w.sync()
 			w.place(map[string]string{"files": here})
 		}, kept},
-		{"to another URL: everything is new, and its first list is taken", func(w *fixture) {
+		{"to another URL: everything is new, and its first list is approved", func(w *fixture) {
 			w.place(map[string]string{"files": there})
 		}, []string{"files:moved: approved", "files:new: approved", "files:off: approved", "files:ok: approved"}},
 	} {
@@ -114,7 +114,7 @@ func TestRenamedServer(t *testing.T) {
 			w.sync()
 			wantState(t, w, test.want...)
 			if slices.Contains(test.want, "files:off: approved") && !strings.Contains(test.name, "another URL") && !w.Record("files:off").Disabled {
-				t.Error("a disabled tool is open under its new name")
+				t.Error("a disabled tool is callable under its new name")
 			}
 		})
 	}
@@ -138,7 +138,8 @@ func TestRenameAudit(t *testing.T) {
 	}
 }
 
-// A server does not list a tool at the time of the rename, and lists it again later.
+// TestRenamedWhileAToolIsAway renames a server that does not list a tool at that time, and lists
+// the tool again later.
 func TestRenamedWhileAToolIsAway(t *testing.T) {
 	for _, mode := range []string{"on_change", "off"} {
 		t.Run(mode, func(t *testing.T) {
@@ -154,13 +155,13 @@ func TestRenamedWhileAToolIsAway(t *testing.T) {
 			w.Server("files").Tools = all
 			w.sync()
 			if r := w.Record("files:off"); !r.Disabled {
-				t.Errorf("record = %+v: what was disabled under the other name is open", r)
+				t.Errorf("record = %+v, want it disabled as under the other name", r)
 			}
 			if r := w.Record("files:new"); r.State != approval.Approved {
-				t.Errorf("record = %+v: what was approved under the other name waits", r)
+				t.Errorf("record = %+v, want it approved as under the other name", r)
 			}
 			if r := w.Record("files:moved"); r.State == approval.Approved {
-				t.Errorf("record = %+v: what had changed under the other name is approved", r)
+				t.Errorf("record = %+v, want it changed as under the other name", r)
 			}
 		})
 	}
@@ -177,11 +178,11 @@ func TestRenameOfRefusedTools(t *testing.T) {
 		{"two names change places", []map[string]string{{"fs": here + off, "files": there + off}, {"fs": there + off, "files": here + off}}},
 		{"the first name goes to another server", []map[string]string{{"fs": there + off, "files": here + off}}},
 		{"two names for one", []map[string]string{{"other": here + off, "files": here + off}}},
-		{"a second name of one that was renamed and has not listed yet", []map[string]string{
+		{"a second name for a renamed server that has not listed yet", []map[string]string{
 			{"new": here + off + `,"enabled": false`},
 			{"new": here + off + `,"enabled": false`, "files": here + off},
 		}},
-		{"two names for one that was renamed and has not listed yet", []map[string]string{
+		{"two names for a renamed server that has not listed yet", []map[string]string{
 			{"new": here + off + `,"enabled": false`}, {"other": here + off, "files": here + off},
 		}},
 	} {
@@ -195,13 +196,13 @@ func TestRenameOfRefusedTools(t *testing.T) {
 				w.sync()
 			}
 			if r := w.Record("files:off"); !r.Disabled {
-				t.Errorf("record = %+v: what is disabled under another name is open", r)
+				t.Errorf("record = %+v, want it disabled as under another name", r)
 			}
 			if r := w.Record("files:new"); r.State != approval.Blocked {
-				t.Errorf("record = %+v: what is blocked under another name is open", r)
+				t.Errorf("record = %+v, want it blocked as under another name", r)
 			}
 			if r := w.Record("files:ok"); r.Disabled {
-				t.Errorf("record = %+v: nobody disabled it", r)
+				t.Errorf("record = %+v, want it not disabled", r)
 			}
 		})
 	}
@@ -244,7 +245,7 @@ func TestRenameInterrupted(t *testing.T) {
 			w.sync()
 			wantState(t, w, "files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved")
 			if !w.Record("files:off").Disabled {
-				t.Errorf("write %d, kept %v: a disabled tool is open", n, kept)
+				t.Errorf("write %d, kept %v: a disabled tool is callable", n, kept)
 			}
 		}
 	}
@@ -279,7 +280,7 @@ func TestBaselineOfAnEarlierVersion(t *testing.T) {
 	require.OK(t, w.Approvals.PutDocs(t.Context(), old))
 	w.Server("fs").Outcome = transient()
 	w.sync()
-	require.OK(t, w.Approvals.PutDocs(t.Context(), document.Doc{Key: old.Key, Rev: 1})) // this version stores it by identity
+	require.OK(t, w.Approvals.PutDocs(t.Context(), document.Doc{Key: old.Key, Rev: 1})) // this version stores the baseline by identity
 	w.place(map[string]string{"fs": here, "files": here + "/"})
 	w.Server("files").Tools = []string{"read"}
 	w.Restart()
@@ -339,7 +340,7 @@ func TestBaselineOfAnotherSpelling(t *testing.T) {
 				t.Errorf("%s after %s, which stays %v: %s, want %s", test.other, test.known, stays, got, test.want)
 			}
 			if got := string(w.Record("files:read").State); got != test.want {
-				t.Errorf("%s after %s, which stays %v: what is the same is %s, want %s", test.other, test.known, stays, got, test.want)
+				t.Errorf("%s after %s, which stays %v: the unchanged tool is %s, want %s", test.other, test.known, stays, got, test.want)
 			}
 			if r := w.Record("fs:read"); r.State != approval.Approved || r.URL != test.known {
 				t.Errorf("the record of the first name = %+v", r)
@@ -422,7 +423,7 @@ func TestBaselineOfAnEarlierIdentity(t *testing.T) {
 			wantState(t, w, "a:read: pending", "new:read: pending")
 			for _, identity := range []string{"http://localhost:3000/mcp", here} {
 				if _, err := baselines.Baseline(t.Context(), identity, approval.Tools); err != nil {
-					t.Errorf("the baseline in its present form: %v", err)
+					t.Errorf("the baseline in the current format: %v", err)
 				}
 			}
 		})

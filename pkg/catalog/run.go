@@ -50,18 +50,18 @@ type run struct {
 // A serverRun holds the data of a run about one server.
 type serverRun struct {
 	server   config.Server
-	key      string          // [approval.BaselineKey] of its tools by [approval.Identity], to which decisions belong
-	identity string          // [approval.BaselineIdentity], to which first lists belong
-	place    string          // [approval.BaselineKey] of its tools by identity
+	key      string          // [approval.BaselineKey] of its tools, from [approval.Identity]; decisions belong to it
+	identity string          // [approval.BaselineIdentity]; first lists belong to it
+	place    string          // [approval.BaselineKey] of its tools, from identity
 	from     string          // its name before it was renamed, if it was: see [run.linkNames]
-	others   []string        // all names that its place had, including its own
-	outcome  outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
+	others   []string        // all names of servers that had this place, including its own
+	outcome  outcome.Outcome // without Tools and Items; of the last run that asked the server
 	before   outcome.Status  // of the run before
 	isQueued bool            // this run asks the server, or looks at its records
 	loaded   bool            // the server answered
 	found    bool            // tools has its newest items, which may differ from the last catalog
 	tools    []ToolInput     // and other items. nil once they are compared with the last catalog
-	nested   []ToolInput     // refused as nested too deeply; items that have a record join tools
+	nested   []ToolInput     // items that are nested too deeply; those with a record are moved to tools
 	counts   ServerReport    // New, Changed, Gone and News
 	unit     *unit
 	kinds    map[approval.Kind]bool // of what it listed
@@ -82,12 +82,12 @@ type serverRun struct {
 	etag     string      // of the stored load result that it comes from; "": of none
 }
 
-// run makes the catalog. collect loads servers, or reads which results of loads are stored. run
-// reads the catalog's version before the config. If another sync moves the catalog in between, the
-// last step fails. So a catalog never replaces a catalog that was made from a newer config. Records
-// are written before the catalog: a tool in the catalog without a record would be locked for a
-// reason that no person can remove. Records are also written before required servers are checked: a
-// changed tool of another server is locked by its record even if the old catalog stays.
+// run makes the catalog. collect loads servers, or lists the stored load results. run reads the
+// catalog's version before the config. If another sync moves the catalog in between, the last step
+// fails. So a catalog never replaces a catalog that was made from a newer config. run writes
+// records before the catalog: a tool in the catalog without a record would be locked for a reason
+// that no person can remove. It also writes records before it checks required servers: a changed
+// tool of another server is locked by its record even if the old catalog stays.
 func (s *Syncer) run(ctx context.Context, name string, collect func(*run, context.Context) error) (Report, error) {
 	r, err := document.Retry(ctx, errRestart, func() (*run, error) {
 		r := s.newRun()
@@ -111,8 +111,8 @@ func (s *Syncer) newRun() *run {
 	return &run{Syncer: s, began: s.o.Now().UTC().Round(0), turns: make(chan struct{}, maxWriters), taken: map[string]bool{}}
 }
 
-// readBase reads the last catalog. If the catalog cannot be used, the run works without it, but
-// still replaces its version.
+// readBase reads the last catalog. If the catalog cannot be used, the run builds a new one, and
+// replaces exactly the unusable version.
 func (r *run) readBase(ctx context.Context) error {
 	base, prev, etag, err := load(ctx, r.objects, r.snap, new(Loading), decodeBase)
 	switch {

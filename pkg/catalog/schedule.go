@@ -51,12 +51,12 @@ func (r *run) isDue(l *serverRun, planned map[string]time.Time) bool {
 	case !l.server.Enabled:
 		return r.began.Sub(at).Abs() >= pollMost
 	case ok && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at):
-		return false // a worker has it
+		return false // a worker is loading the server
 	case l.outcome.Status == "", r.prev.Config != r.config.Version,
 		l.outcome.CheckedAt.After(r.began):
 		return true
 	case failed(l):
-		return planned == nil || !r.isFresh(l, r.o.Rest) // a planner may run each minute
+		return planned == nil || !r.isFresh(l, r.o.Rest) // a planner may run more often than Rest
 	}
 	return r.isForced(l) || !r.isFresh(l, r.restOf(l))
 }

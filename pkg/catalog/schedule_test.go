@@ -61,14 +61,14 @@ func TestSyncDueRests(t *testing.T) {
 			w.sync()
 			w.Clock.Wait(c.rest - time.Minute)
 			if rep := w.syncDue(); rep.Resting != 3 || len(w.loads()) != 0 || rep.Tools != 3 || rep.Built || len(rep.Missing()) != 0 || rep.Servers[0].Kept {
-				t.Errorf("after %v: %d left alone, asked %v; %+v", c.rest-time.Minute, rep.Resting, w.loads(), rep.Servers[0])
+				t.Errorf("after %v: %d skipped, loaded %v; %+v", c.rest-time.Minute, rep.Resting, w.loads(), rep.Servers[0])
 			}
 			if at := w.load().Current(); !at.SyncedAt.Equal(w.Clock.Now()) || len(at.Outcomes) != 3 || at.Outcomes[0].CheckedAt.Equal(at.SyncedAt) {
 				t.Errorf("current.json: synced %v, outcomes %+v", at.SyncedAt, at.Outcomes)
 			}
 			w.Clock.Wait(time.Minute)
 			if rep := w.syncDue(); rep.Resting != 0 || len(w.loads()) != 3 {
-				t.Errorf("after %v: %d left alone, asked %v", c.rest, rep.Resting, w.loads())
+				t.Errorf("after %v: %d skipped, loaded %v", c.rest, rep.Resting, w.loads())
 			}
 		})
 	}
@@ -112,23 +112,23 @@ func TestSyncDueAsks(t *testing.T) {
 			rep := w.syncDue()
 			w.Approvals.OnRecords = nil
 			if slices.Sort(read); !slices.Equal(read, append(c.want, c.left...)) {
-				t.Errorf("read the records of %v, asked %v", read, c.want)
+				t.Errorf("the sync read the records of %v, want %v and %v", read, c.want, c.left)
 			}
 			if diff := cmp.Diff(c.want, w.loads()); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+				t.Errorf("loaded servers (-want +got):\n%s", diff)
 			}
 			if rep.Tools != len(rep.Servers) {
 				t.Errorf("%d tools of %d servers", rep.Tools, len(rep.Servers))
 			}
 			if w.sync(); len(w.loads()) != len(rep.Servers) {
-				t.Errorf("a sync that a person asks for asks %v", w.loads())
+				t.Errorf("a sync that a person requests loads %v", w.loads())
 			}
 		})
 	}
 }
 
-// If a clock was ahead and is corrected, servers are loaded at once. Decisions made since are in
-// the catalog.
+// If a clock was ahead and is corrected, the next sync loads all servers, and its catalog has the
+// decisions since.
 func TestSyncAfterClockWasAhead(t *testing.T) {
 	whole := func(w *fixture) { w.sync() }
 	for name, c := range map[string]struct{ ahead, after func(*fixture) }{
@@ -151,10 +151,10 @@ func TestSyncAfterClockWasAhead(t *testing.T) {
 			c.after(w)
 			s := w.load()
 			if i, _ := s.Find(w.Record("b:y").ID()); s.Tool(i).Approval.State != approval.Blocked {
-				t.Errorf("the catalog has %s of what was blocked", s.Tool(i).Approval.State)
+				t.Errorf("state of a blocked tool in the catalog = %s", s.Tool(i).Approval.State)
 			}
 			if c, _ := s.Server("c"); c.Tools != 2 && name != "assembly alone" || s.CreatedAt().After(w.Clock.Now()) {
-				t.Errorf("%d tools of c, want 2; the catalog is of %v", c.Tools, s.CreatedAt())
+				t.Errorf("%d tools of c, want 2; catalog created at %v", c.Tools, s.CreatedAt())
 			}
 		})
 	}

@@ -16,14 +16,15 @@ import (
 
 // load asks the enabled servers of the units for their tools. It calls do with each unit whose
 // servers have answered, while other servers still work. Servers without time for an answer keep
-// what they have.
+// their last items.
 func (r *run) load(ctx context.Context, units []*unit, do func(*unit, context.Context) error) error {
 	p := newPipeline(ctx, do)
 	asked := r.askServers(ctx, p, units)
 	return cmp.Or(p.end(), asked)
 }
 
-// askServers asks the servers of the units, and hands each unit to p when they have answered.
+// askServers asks the servers of the units, and passes each unit to p when all its servers have
+// answered.
 func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error {
 	var targets []upstream.Target
 	byName := map[string]*serverRun{}
@@ -97,8 +98,9 @@ const (
 	// usually come last; it is bounded, so each has its turn.
 	failurePenalty = 15 * time.Minute
 
-	// fewFailing is the largest number of failing servers that get a second attempt, which a server
-	// that starts with its first request needs. If more servers fail, each has one attempt.
+	// fewFailing is the largest number of failing servers that get a second attempt. A server that
+	// starts with its first request needs the second attempt. If more servers fail, each has one
+	// attempt.
 	fewFailing = 16
 )
 

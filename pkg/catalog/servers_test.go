@@ -18,7 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// slow is a fixture on the clock of a test's bubble, with servers s00, s01 … of one tool each.
+// slow returns a fixture that uses the fake clock of synctest. It has the servers s00, s01 … with
+// one tool each.
 func slow(t *testing.T, n int, takes func(server string) time.Duration) *fixture {
 	w := newFixture(t)
 	w.Clock.Set(time.Time{}, 0)
@@ -87,7 +88,7 @@ func TestAttemptsOfManyFailingServers(t *testing.T) {
 			}
 			w.sync()
 			if w.single() != 0 {
-				t.Errorf("%d servers have one attempt the first time", w.single())
+				t.Errorf("%d servers have one attempt in the first sync", w.single())
 			}
 			w.sync()
 			if want := map[bool]int{true: failing}[failing > 16]; w.single() != want {
@@ -105,7 +106,7 @@ func TestSyncOutOfTime(t *testing.T) {
 		w.Server("s01").Outcome, w.Server("s04").Outcome = transient(), transient()
 		timesAsked := map[string]int{}
 		for n := range 12 {
-			ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // servers have 36 s of them: enough for three
+			ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // loads may use 36 s of this: enough for three servers
 			rep, err := w.Syncer.Sync(ctx)
 			cancel()
 			if err != nil {
@@ -126,7 +127,7 @@ func TestSyncOutOfTime(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 		}
 		if got := w.load().Len(); got != 8 {
-			t.Errorf("%d tools are in the catalog, want those of the 8 healthy servers", got)
+			t.Errorf("%d tools are in the catalog, want the tools of the 8 healthy servers", got)
 		}
 		for i := range 10 {
 			if n := timesAsked[fmt.Sprintf("s%02d", i)]; n < 2 {
@@ -134,7 +135,7 @@ func TestSyncOutOfTime(t *testing.T) {
 			}
 		}
 		if s, _ := w.load().Server("s01"); s.Outcome.Status != outcome.Transient || s.Outcome.CheckedAt.IsZero() {
-			t.Errorf("s01 = %+v, want the outcome of when it was asked", s.Outcome)
+			t.Errorf("s01 = %+v, want the outcome of its last load", s.Outcome)
 		}
 	})
 }
@@ -146,7 +147,7 @@ func TestSyncCanceledWhileLoading(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(1500*time.Millisecond, cancel)
 		if _, err := w.Syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Sync = %v, want that it was canceled", err)
+			t.Errorf("Sync = %v, want context.Canceled", err)
 		}
 		if w.exists(catalog.CurrentKey) {
 			t.Error("a catalog was stored")
@@ -154,8 +155,8 @@ func TestSyncCanceledWhileLoading(t *testing.T) {
 	})
 }
 
-// TestHangingServers loads real servers, most of which accept and never answer, with a deadline
-// before their end.
+// TestHangingServers loads real servers with a deadline. Most of the servers accept connections and
+// never answer.
 func TestHangingServers(t *testing.T) {
 	tools := map[string][]json.RawMessage{}
 	for i := range 31 {

@@ -22,7 +22,7 @@ const maxBaselines = 5000
 type ServerState struct {
 	Name     string `json:"name"`
 	Identity string `json:"identity"`        // [approval.BaselineKey] of its tools, by [approval.Identity]
-	Place    string `json:"place,omitempty"` // the same by [approval.BaselineIdentity]; "": Identity
+	Place    string `json:"place,omitempty"` // the same key, by [approval.BaselineIdentity]; "": equal to Identity
 	From     string `json:"from,omitempty"`  // the name that it had before, until its first list under this one
 
 	Since     time.Time `json:"since,omitzero"`      // since when its lists are unchanged, if known
@@ -165,9 +165,9 @@ func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Ki
 }
 
 // linkNames finds the other names of the configured servers. A server was renamed if one name of
-// its URL left the config and one other was added. If a second name stayed, or two were added,
-// nobody can tell which decisions belong to which name. A rename counts until the server lists its
-// tools under the new name.
+// its URL left the config and one other name was added. If a second name stayed, or two names were
+// added, it is unknown which decisions belong to which name. A rename counts until the server lists
+// its tools under the new name.
 func (r *run) linkNames() {
 	configured := map[string]bool{}
 	places := map[string]string{} // by identity
@@ -200,8 +200,9 @@ func (r *run) linkNames() {
 	}
 }
 
-// otherRecords returns the records of the item under the other names of l's server: so a second
-// name, or a swap of two names, opens no tool that is disabled or blocked under another name.
+// otherRecords returns the records of the item under the other names of l's server. With them, a
+// tool that is disabled or blocked under one name stays locked under a second name, and after a
+// swap of two names.
 func (u *unit) otherRecords(l *serverRun, id tool.ID) (others []*approval.Record) {
 	for _, id.Server = range l.others {
 		if held := u.records[id]; held != nil && id.Server != l.server.Name {
@@ -212,8 +213,8 @@ func (u *unit) otherRecords(l *serverRun, id tool.ID) (others []*approval.Record
 }
 
 // unlisted returns the tools that l does not list now and that a person decided about under the
-// server's old name. The old name is forgotten once the server has listed tools under the new name,
-// and such a tool may come back.
+// server's old name. The run records these tools now, because it forgets the old name once the
+// server has listed tools under the new name.
 func (u *unit) unlisted(l *serverRun) (due []observation) {
 	listed := make(map[tool.ID]bool, len(l.tools))
 	for _, t := range l.tools {

@@ -96,7 +96,7 @@ func (s *shard) bytes(b []byte) json.RawMessage {
 func (s *shard) id(i int) tool.ID {
 	text := s.string(s.row(i)[atID:])
 	if i >= s.tools {
-		id, _ := tool.ParseID(text) // it was checked when the shard was opened
+		id, _ := tool.ParseID(text) // cannot fail: checked when the shard was opened
 		return id
 	}
 	server, name, _ := strings.Cut(text, ":")
@@ -208,12 +208,12 @@ func (s *shard) readRecord(r *approval.Record, id tool.ID, row []byte, flags uin
 	}
 	if len(row) > endOfRow2 {
 		r.Endorsed = approval.Remembered{Hash: tool.Hash(s.string(row[atEndorsedHash:])), By: s.string(row[atEndorsedBy:]), At: readTime(row[atEndorsedAt:])}
-		r.Blocked, _ = decodeBlocked(s.bytes(row[atBlocked:])) // it was decoded when the shard was opened
+		r.Blocked, _ = decodeBlocked(s.bytes(row[atBlocked:])) // cannot fail: checked when the shard was opened
 	}
 }
 
 // depends reports whether a finding in the shard may depend on a tool with a name in the set. names
-// holds hashes, so a wrong yes is possible, but not a wrong no.
+// has hashes, so depends may return true by mistake, but never false by mistake.
 func (s *shard) depends(names map[uint32]bool) bool {
 	for at := 0; at < len(s.asked); at += 4 {
 		if names[binary.LittleEndian.Uint32(s.asked[at:])] {

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// restless is a fixture with a server whose only tool has another text after each call of change,
-// and the stored snapshots.
+// restless returns a fixture with a server whose only tool gets another text by each call of
+// change. stored returns the stored snapshots.
 func restless(t *testing.T) (w *fixture, change func(text string), stored func() []string) {
 	w = newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -61,7 +61,7 @@ func TestSuperseded(t *testing.T) {
 			var readings []reading
 			for n := range 100 {
 				change(fmt.Sprint("text ", n))
-				cur := w.load().Current() // it fails if the object is gone
+				cur := w.load().Current() // load fails if the object is gone
 				readings = append(readings, reading{cur.SyncedAt, catalog.Key(cur.SHA256)})
 				for _, r := range slices.Backward(readings) {
 					if cur.SyncedAt.Sub(r.at) > 14*time.Minute {
@@ -91,7 +91,7 @@ func TestSupersededUnchanged(t *testing.T) {
 	}
 }
 
-// If a server is switched off and on again, its old snapshot is in use again and must stay.
+// If a server is disabled and enabled again, its old snapshot is in use again and must stay.
 func TestSupersededSnapshotComesBack(t *testing.T) {
 	w, change, stored := restless(t)
 	change("a")
@@ -118,16 +118,16 @@ func TestSupersededSnapshotNotRemovable(t *testing.T) {
 		w.Clock.Wait(25 * time.Hour)
 	}
 	if n := len(w.load().Current().Superseded); n != 2 || len(stored()) != 3 {
-		t.Errorf("%d are listed, %d stored; want 2 and 3", n, len(stored()))
+		t.Errorf("%d snapshots are listed, %d stored; want 2 and 3", n, len(stored()))
 	}
 	w.Objects.OnDelete = remove
 	change("last")
 	if n := len(w.load().Current().Superseded); n != 1 || len(stored()) != 2 {
-		t.Errorf("%d are listed, %d stored; want 1 and 2", n, len(stored()))
+		t.Errorf("%d snapshots are listed, %d stored; want 1 and 2", n, len(stored()))
 	}
 }
 
-// While this sync makes a superseded snapshot the catalog again, another one deletes it.
+// While this sync makes a superseded snapshot the catalog again, another sync deletes it.
 func TestSupersededSnapshotRemovedInARace(t *testing.T) {
 	w, change, _ := restless(t)
 	change("a")
@@ -175,13 +175,13 @@ func TestSupersededByALateSync(t *testing.T) {
 	remove := w.Objects.OnDelete
 	w.Objects.OnDelete = func(ctx context.Context, key string) error {
 		if late {
-			t.Errorf("%s is removed on the word of an old catalog", key)
+			t.Errorf("a sync with an old catalog removed %s", key)
 		}
 		return remove(ctx, key)
 	}
 	change("c")
 	if w.load(); looks < 5 || len(stored()) != 2 {
-		t.Errorf("after %d looks %d snapshots are stored", looks, len(stored()))
+		t.Errorf("%d checks of current.json, %d snapshots are stored; want at least 5 and 2", looks, len(stored()))
 	}
 }
 
@@ -242,6 +242,6 @@ func TestCurrentOfANewerForm(t *testing.T) {
 	old := strings.Replace(newer, `"format":3,`, ``, 1)
 	w.Put(catalog.CurrentKey, old)
 	if rep := w.sync(); rep.Tools != 1 {
-		t.Errorf("a catalog from before forms were counted: %+v", rep)
+		t.Errorf("a catalog without a format number: %+v", rep)
 	}
 }

@@ -59,7 +59,7 @@ func (w *world) change() {
 	names := slices.Sorted(maps.Keys(w.servers))
 	one := func() *ServerInput { return w.servers[names[w.rng.IntN(len(names))]] }
 	switch n := w.rng.IntN(10); {
-	case n < 3 || len(names) == 0: // some names sort before others with a hyphen, and after them with a colon
+	case n < 3 || len(names) == 0: // with the colon of an id, some names sort in another order than without it
 		name := strings.Repeat("a", 1+w.rng.IntN(2)) + []string{"", "-b", "-c", ".d", "0"}[w.rng.IntN(5)] + fmt.Sprint(w.rng.IntN(4))
 		s := &ServerInput{Name: name, Enabled: true}
 		for i := range w.rng.IntN(most * 3 / 2) {
@@ -109,7 +109,7 @@ func (w *world) all() Input {
 	return in
 }
 
-// For any changes and any shards, the snapshot reads like one that was built from the start.
+// For any changes and any shards, Rebuild makes a snapshot that reads like the snapshot of Build.
 func TestRebuildReadsAsBuild(t *testing.T) {
 	for seed := range uint64(3) {
 		w := newWorld(t, seed)
@@ -252,13 +252,13 @@ func TestRebuildTouchesOneShard(t *testing.T) {
 		{"nothing", func(*Input) {}, nil},
 		{"a text", func(in *Input) { in.Servers[8].Tools[1] = define(`{"name":"do_it_8_1","description":"Otherwise."}`) }, []string{"s08"}},
 		{"a tool that nobody names", func(in *Input) { in.Servers[8].Tools = in.Servers[8].Tools[:4] }, []string{"s08"}},
-		{"a tool that another shard names goes", func(in *Input) { in.Servers[8].Tools = in.Servers[8].Tools[1:] }, []string{"s06", "s08"}},
-		{"a tool that all name in quotes comes", func(in *Input) { in.Servers[8].Tools[4] = define(`{"name":"bake"}`) }, []string{"s00", "s02", "s04", "s06", "s08", "s10", "s12", "s14", "s16", "s18"}},
+		{"a tool that another shard names is removed", func(in *Input) { in.Servers[8].Tools = in.Servers[8].Tools[1:] }, []string{"s06", "s08"}},
+		{"a tool that all servers name in quotes is added", func(in *Input) { in.Servers[8].Tools[4] = define(`{"name":"bake"}`) }, []string{"s00", "s02", "s04", "s06", "s08", "s10", "s12", "s14", "s16", "s18"}},
 		{"a server is disabled", func(in *Input) { in.Servers[9].Enabled = false }, []string{"s08"}},
-		{"a server goes", func(in *Input) { in.Servers = slices.Delete(slices.Clone(in.Servers), 19, 20) }, []string{"s18"}},
+		{"a server is removed", func(in *Input) { in.Servers = slices.Delete(slices.Clone(in.Servers), 19, 20) }, []string{"s18"}},
 		{"the operator's words", func(in *Input) { in.Words = config.Words{{Glob: "s05:*", Words: []string{"zebra"}}} }, []string{"s04"}},
 		{"words for no tool", func(in *Input) { in.Words = config.Words{{Glob: "other:*", Words: []string{"zebra"}}} }, nil},
-		{"it becomes too large", func(in *Input) {
+		{"a shard becomes too large", func(in *Input) {
 			for i := range 5 {
 				in.Servers[4].Tools = append(in.Servers[4].Tools, define(fmt.Sprintf(`{"name":"more_%d"}`, i)))
 			}
@@ -284,13 +284,13 @@ func TestRebuildTouchesOneShard(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, changed(prev, s)); diff != "" {
-				t.Errorf("shards that are others (-want +got):\n%s", diff)
+				t.Errorf("changed shards (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A shard of another recipe is not shared.
+// Rebuild does not share a shard of another recipe.
 func TestRebuildAnotherRecipe(t *testing.T) {
 	in, prev := base(t)
 	want := prev.SHA256()
@@ -306,7 +306,7 @@ func TestRebuildAnotherRecipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.shards[3] == &part || s.shards[3].made != recipe || s.shards[2] != prev.shards[2] || s.SHA256() != want {
-		t.Error("it is shared, or others are not")
+		t.Error("Rebuild shares the shard of another recipe, or does not share other shards")
 	}
 }
 
@@ -315,7 +315,7 @@ func TestRebuildYields(t *testing.T) {
 	n := 0
 	in.Yield = func() { n++ }
 	if _, err := Build(in); err != nil || n != 200 { // for the row, and for the index
-		t.Errorf("it yields %d times for 100 tools, %v", n, err)
+		t.Errorf("Build yields %d times for 100 tools, want 200; error %v", n, err)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestShardsOverlap(t *testing.T) {
 	turned := slices.Clone(s.shards)
 	turned[2], turned[3] = turned[3], turned[2]
 	if err := ordered(turned); !errors.Is(err, ErrUnusable) {
-		t.Errorf("two shards that changed places: %v", err)
+		t.Errorf("error of two swapped shards = %v", err)
 	}
 }
 
@@ -335,11 +335,11 @@ func TestShardsOverlap(t *testing.T) {
 func TestDigest(t *testing.T) {
 	a, b := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	if digest([]string{a}) != a || digest([]string{a, b}) == digest([]string{b, a}) || digest([]string{a, ""}) != "" || len(digest([]string{a, b})) != 64 {
-		t.Error("digests are not what they should be")
+		t.Error("digest of one shard, swapped shards or an unknown SHA-256 is wrong")
 	}
 }
 
-// A shard is decoded from the bytes that were encoded.
+// Decode reads a shard from the encoded bytes.
 func TestShardBytes(t *testing.T) {
 	_, s := base(t)
 	for _, part := range s.shards {

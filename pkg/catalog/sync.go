@@ -36,14 +36,15 @@ type Approvals interface {
 type SyncOptions struct {
 	Now      func() time.Time // nil: time.Now
 	Log      *slog.Logger     // nil: none
-	Progress func(Progress)   // called when loading begins and as each server's load ends, one call at a time; nil: none
+	Progress func(Progress)   // called at the start, and when the load of a server ends, one call at a time; nil: none
 
 	// Rest is the initial time between two loads of an unchanged server by [Syncer.SyncDue]; 0:
 	// five minutes. The time grows to twelve times that.
 	Rest time.Duration
 
-	// Yield is called between small parts of the work, from several goroutines. In a process that
-	// also answers requests it may wait for those requests, for a bounded time. nil: no wait.
+	// The Syncer calls Yield between small parts of the work, from several goroutines. In a process
+	// that also answers requests, Yield may wait for those requests, for a bounded time. nil: no
+	// wait.
 	Yield func(context.Context)
 }
 
@@ -69,9 +70,9 @@ type Syncer struct {
 	latest atomic.Pointer[Snapshot]      // of the last sync that ended
 	using  atomic.Pointer[config.Config] // of the newest run; nil: none yet
 
-	slot      chan struct{} // holds a token while a run goes on; the fields below are the run's alone
+	slot      chan struct{} // has a token during a run; only the run uses the fields below
 	last      result
-	snap      *Snapshot    // the catalog as it was read or written last
+	snap      *Snapshot    // the catalog that was last read or written
 	built     string       // SHA-256 of the catalog that this process built last
 	words     config.Words // words of the operator for its tools
 	config    object.Source[config.Config]
@@ -107,13 +108,14 @@ func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *Sync
 // Config returns the config that was used last; nil: none yet. It reads nothing.
 func (s *Syncer) Config() *config.Config { return s.using.Load() }
 
-// Sync brings the catalog up to date. While a sync is running it waits, then runs again, so that
-// what changed before the call is in the catalog after it; callers who wait together share one run.
-// Sync returns a [Report] even with an error.
+// Sync brings the catalog up to date. While another sync is running, Sync waits and then runs
+// again, so that the catalog has all changes from before the call. Callers that wait together share
+// one run. Sync returns a [Report] even with an error.
 func (s *Syncer) Sync(ctx context.Context) (Report, error) { return s.sync(ctx, true) }
 
-// SyncDue is Sync for a schedule: it skips servers that were loaded recently and have not
-// changed for long. It reads their records if people have decided about them since.
+// SyncDue works like Sync, but for a schedule: it skips servers that were loaded recently and have
+// not changed for long. If people have decided about a skipped server since, SyncDue reads its
+// records.
 func (s *Syncer) SyncDue(ctx context.Context) (Report, error) { return s.sync(ctx, false) }
 
 func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {

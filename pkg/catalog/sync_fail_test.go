@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-var errStore = errors.New("store is away")
+var errStore = errors.New("store is down")
 
 func TestRequiredServerDown(t *testing.T) {
 	w := newFixture(t)
@@ -39,14 +39,14 @@ func TestRequiredServerDown(t *testing.T) {
 	}
 	after := w.load().Current()
 	if len(after.Outcomes) != 2 || after.Outcomes[1].Status != outcome.Denied {
-		t.Errorf("outcomes beside the old catalog = %+v, want those of now", after.Outcomes)
+		t.Errorf("outcomes with the old catalog = %+v, want the outcomes of this sync", after.Outcomes)
 	}
 	after.Failed, after.Outcomes = nil, before.Current().Outcomes
 	if diff := cmp.Diff(before.Current(), after); diff != "" {
-		t.Errorf("the catalog moved:\n%s", diff)
+		t.Errorf("the catalog has changed:\n%s", diff)
 	}
 	if r := w.Record("fs:read"); r.State != approval.Changed {
-		t.Errorf("record = %+v: what another server changed is not locked", r)
+		t.Errorf("record of a changed tool of another server = %+v, want it locked", r)
 	}
 
 	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true,"enabled":false`})
@@ -66,7 +66,7 @@ func TestConfigRefused(t *testing.T) {
 				t.Errorf("ConfigErr = %v, want both faults", rep.ConfigErr)
 			}
 			if rep.Config != good.Config {
-				t.Errorf("config %s is in use, want the last good one", rep.Config)
+				t.Errorf("config %s is in use, want the last good config", rep.Config)
 			}
 			wantState(t, w, "fs:read: approved")
 		})
@@ -74,7 +74,7 @@ func TestConfigRefused(t *testing.T) {
 	}
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	if rep := w.sync(); rep.ConfigErr != nil || len(rep.Servers) != 2 {
-		t.Errorf("a good config is not taken again: %+v", rep)
+		t.Errorf("the next good config is not in use: %+v", rep)
 	}
 }
 
@@ -141,8 +141,8 @@ func TestSyncCanceled(t *testing.T) {
 	}
 }
 
-// failAt makes the n-th write from now fail, with or without effect, and reports whether there was
-// one.
+// failAt makes the n-th write from now fail, with or without effect. reached reports whether there
+// was such a write.
 func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
 	var mu sync.Mutex
 	count := 0

@@ -47,7 +47,7 @@ func TestSyncRace(t *testing.T) {
 		t.Errorf("report = %+v, want it superseded", rep)
 	}
 	wantState(t, w, "fs:read: approved", "fs:write: pending")
-	if rep := w.sync(); rep.Superseded { // and the loser continues from the winner's catalog
+	if rep := w.sync(); rep.Superseded { // the superseded Syncer continues from the newer catalog
 		t.Errorf("report = %+v", rep)
 	}
 	wantState(t, w, "fs:read: approved")
@@ -57,8 +57,8 @@ func TestSyncRaceInTheStore(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
-	// The earlier sync pauses while it loads. The later one begins, and the earlier one moves the
-	// catalog first.
+	// The earlier sync pauses while it loads. Then the later sync begins, and the earlier sync
+	// moves the catalog first.
 	earlier := listing(map[string][]string{"fs": {"read"}, "git": {"log", "push"}})
 	began, goOn := make(chan struct{}), make(chan struct{})
 	earlier.After = func(context.Context) { close(began); <-goOn }
@@ -80,7 +80,8 @@ func TestSyncRaceInTheStore(t *testing.T) {
 	if rep.Superseded || rep.Servers[1].Outcome.Status != "transient" {
 		t.Errorf("report = %+v", rep)
 	}
-	// The later one could not load git, and keeps its tools from the earlier one's catalog.
+	// The later sync could not load git, and keeps git's tools from the catalog of the earlier
+	// sync.
 	wantState(t, w, "fs:read: approved", "git:log: approved", "git:push: approved")
 }
 
@@ -120,8 +121,8 @@ func TestSyncRaceOfConfigs(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
-	// A sync whose clock is behind uses the new config and ends first. By its time it began
-	// earlier, so time alone would let the old config win.
+	// A sync whose clock is behind uses the new config and ends first. Its start time is earlier,
+	// so if only times counted, the old config would win.
 	behind := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: func() time.Time { return day(1).Add(-time.Hour) }})
 	w.once(func(ctx context.Context) {
 		w.ConfigureOnly(map[string]string{"fs": ""})
@@ -214,8 +215,8 @@ func TestDecisionWhileServersLoad(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 }
 
-// A decision that comes after a sync has read the server's records is not in its catalog. Readers
-// still find it, because it is newer than the catalog.
+// If a person decides after a sync has read the server's records, the decision is not in the
+// catalog of this sync. Readers still find the decision, because it is newer than the catalog.
 func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`})
@@ -255,7 +256,7 @@ func TestRecordsOfAnotherSync(t *testing.T) {
 	w.sync()
 	wantState(t, w, "fs:read: approved")
 	if r := w.Record("fs:read"); r.State != approval.Approved || r.Rev != 3 {
-		t.Errorf("record is %s at rev %d, want it approved again at 3", r.State, r.Rev)
+		t.Errorf("record is %s at rev %d, want approved at rev 3", r.State, r.Rev)
 	}
 }
 
@@ -285,7 +286,7 @@ func TestSyncCallersShareARun(t *testing.T) {
 			wg.Go(func() {
 				rep, err := w.Syncer.Sync(t.Context())
 				if err != nil || rep.Tools != 2 {
-					t.Errorf("Sync = %d tools, %v; want what was there before it was asked for", rep.Tools, err)
+					t.Errorf("Sync = %d tools, %v; want the 2 tools from before the call", rep.Tools, err)
 				}
 			})
 		}
@@ -313,12 +314,12 @@ func TestSyncCallerGivesUp(t *testing.T) {
 		impatient, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(70*time.Second, cancel)
 		var errs [2]error
-		wg.Go(func() { _, errs[0] = w.Syncer.Sync(impatient) }) // it leads the second run, and gives up during it
+		wg.Go(func() { _, errs[0] = w.Syncer.Sync(impatient) }) // this caller starts the second run, and gives up during the run
 		time.Sleep(time.Second)
 		wg.Go(func() { _, errs[1] = w.Syncer.Sync(t.Context()) })
 		wg.Wait()
 		if !errors.Is(errs[0], context.Canceled) || errs[1] != nil {
-			t.Errorf("errors = %v, want that the first was canceled, and none", errs)
+			t.Errorf("errors = %v, want context.Canceled and nil", errs)
 		}
 	})
 }

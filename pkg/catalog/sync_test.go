@@ -53,7 +53,7 @@ func TestUnchangedCatalog(t *testing.T) {
 	synced := w.load().Current().SyncedAt
 
 	w.Clock.Wait(time.Minute)
-	w.Server("git").Outcome = transient() // an outcome alone does not change the snapshot
+	w.Server("git").Outcome = transient() // an outcome does not change the snapshot
 	second := w.sync()
 	if second.Stored || second.Snapshot != first.Snapshot {
 		t.Errorf("stored %v, snapshot %s after %s", second.Stored, second.Snapshot, first.Snapshot)
@@ -70,7 +70,7 @@ func TestUnchangedCatalog(t *testing.T) {
 	}
 	s := w.load()
 	if !s.Current().SyncedAt.After(synced) {
-		t.Error("the catalog's age does not start again")
+		t.Error("an unchanged sync does not update SyncedAt")
 	}
 	if git, _ := s.Server("git"); git.Outcome.Status != outcome.Transient || git.Outcome.Reason != "timeout" {
 		t.Errorf("outcome = %+v, want the new one", git.Outcome)
@@ -79,7 +79,7 @@ func TestUnchangedCatalog(t *testing.T) {
 
 func TestSnapshotStoredAgain(t *testing.T) {
 	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""}) // it lists nothing, so the sync reads no record again
+	w.ConfigureOnly(map[string]string{"fs": ""}) // the server lists nothing, so the sync reads no record again
 	first := w.sync()
 	w.Clock.Wait(23 * time.Hour)
 	if rep := w.sync(); rep.Stored {
@@ -139,7 +139,7 @@ func TestToolRemembered(t *testing.T) {
 	rev := w.Record("fs:read").Rev
 	w.sync()
 	if got := w.Record("fs:read").Rev; got != rev {
-		t.Errorf("it is written at each sync: rev %d, then %d", rev, got)
+		t.Errorf("a sync without changes wrote the record: rev %d, then %d", rev, got)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestServerThatNeverLoaded(t *testing.T) {
 	w.Server("fs").Outcome = outcome.Outcome{}
 	w.Server("fs").Tools = []string{"read"}
 	w.sync()
-	wantState(t, w, "fs:read: approved") // the first list that came is the baseline
+	wantState(t, w, "fs:read: approved") // the first list is the baseline
 }
 
 func TestServerRemoved(t *testing.T) {
@@ -279,7 +279,7 @@ func TestRefusedToolsAtMost(t *testing.T) {
 	w.sync()
 	fs, _ := w.load().Server("fs")
 	if n := len(fs.Outcome.Refused); n != 51 || fs.Outcome.Refused[50].Reason != "and 950 more" {
-		t.Errorf("%d refused, the last %+v", n, fs.Outcome.Refused[n-1])
+		t.Errorf("%d refusals, the last is %+v", n, fs.Outcome.Refused[n-1])
 	}
 }
 

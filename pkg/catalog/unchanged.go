@@ -19,7 +19,7 @@ func (r *run) unchanged() bool {
 	return !slices.ContainsFunc(r.servers, func(l *serverRun) bool { return !l.input.Same })
 }
 
-// hasRecords reports whether the catalog has the records of the server's items as they are.
+// hasRecords reports whether the catalog has exactly these records of the server's items.
 func (s *Snapshot) hasRecords(server string, records map[tool.ID]*approval.Record) bool {
 	of, _ := s.Server(server)
 	for n := range of.Numbers() {

@@ -36,24 +36,24 @@ func unchangedCatalogIsNotBuilt(w *fixture) {
 	}{
 		{"the first", func() {}, true, []string{"fs:read: approved", "fs:write: approved", "git:log: approved"}},
 		{"nothing", func() {}, false, nil},
-		{"the same in other words", func() {
+		{"the same definition in another spelling", func() {
 			w.Server("fs").Tools = []string{"write", `{ "description": "Reads.", "name": "read" }`}
 		}, false, nil},
 		{"a server that fails", func() { w.Server("git").Outcome = transient() }, false, nil},
-		{"it is back", func() { w.Server("git").Outcome = outcome.Outcome{} }, false, nil},
+		{"the server is back", func() { w.Server("git").Outcome = outcome.Outcome{} }, false, nil},
 		{"another text", func() { w.Server("fs").Tools[1] = `{"name":"read","description":"Reads more."}` }, true,
 			[]string{"fs:read: changed", "fs:write: approved", "git:log: approved"}},
 		{"a decision", func() { w.Decide("fs:read", "approve") }, true, []string{"fs:read: approved", "fs:write: approved", "git:log: approved"}},
 		{"nothing again", func() {}, false, nil},
 		{"a tool that is gone", func() { w.Server("fs").Tools = w.Server("fs").Tools[:1] }, true, []string{"fs:write: approved", "git:log: approved"}},
-		{"a tool in the place of another", func() { w.Server("git").Tools = []string{"show"} }, true, []string{"fs:write: approved", "git:show: pending"}},
-		{"a server that is off", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": `,"enabled":false`}) }, true, nil},
+		{"a tool instead of another", func() { w.Server("git").Tools = []string{"show"} }, true, []string{"fs:write: approved", "git:show: pending"}},
+		{"a disabled server", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": `,"enabled":false`}) }, true, nil},
 		{"one more server", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": `,"enabled":false`, "mail": ""}) }, true, nil},
 		{"one less", func() { w.ConfigureOnly(map[string]string{"mail": ""}) }, true, nil},
 		{"words of the operator", func() { w.ConfigureOnly(map[string]string{"mail": ""}, `"words":{"mail:*":["post"]}`) }, true, nil},
 		{"the same words in another file", func() { w.ConfigureOnly(map[string]string{"mail": ""}, `"stop":{},"words":{"mail:*":["post"]}`) }, false, nil},
 		{"other words", func() { w.ConfigureOnly(map[string]string{"mail": ""}, `"words":{"mail:*":["letter"]}`) }, true, nil},
-		{"none any more", func() { w.ConfigureOnly(map[string]string{"mail": ""}) }, true, nil},
+		{"no words any more", func() { w.ConfigureOnly(map[string]string{"mail": ""}) }, true, nil},
 		{"a new process", w.Restart, true, nil},
 		{"and nothing", func() {}, false, nil},
 	} {
@@ -72,7 +72,8 @@ func unchangedCatalogIsNotBuilt(w *fixture) {
 	}
 }
 
-// A sync does not treat another process's catalog as its own, even if it equals the one before.
+// A sync does not treat another process's catalog as its own, even if it equals the previous
+// catalog.
 func TestUnchangedCatalogOfAnotherProcess(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -88,6 +89,6 @@ func TestUnchangedCatalogOfAnotherProcess(t *testing.T) {
 		t.Errorf("after another process: %+v", rep)
 	}
 	if rep := w.sync(); rep.Built || w.Syncer.Catalog().Index().Len() != 2 {
-		t.Errorf("after that: %+v", rep)
+		t.Errorf("second sync after another process: %+v", rep)
 	}
 }

@@ -51,7 +51,7 @@ func (w *fixture) parsed() (ids []string) {
 	return slices.Sorted(slices.Values(ids))
 }
 
-// A sync reads and parses nothing of unchanged servers.
+// A sync reads and parses no data of unchanged servers.
 func TestUnchangedServersAreNotRead(t *testing.T) {
 	w := newFixture(t)
 	store := &readStore{Mem: w.Approvals}
@@ -65,35 +65,35 @@ func TestUnchangedServersAreNotRead(t *testing.T) {
 		parsed, read []string
 	}{
 		{"the first", func() {}, all, all},
-		{"its records are new", func() {}, all, all},
+		{"the records of the first sync are new", func() {}, all, all},
 		{"nothing", func() {}, none, none},
 		{"a decision", func() { w.Decide("fs:read", "disable") }, none, []string{"fs"}},
 		{"after it", func() {}, []string{"fs"}, []string{"fs"}},
 		{"nothing again", func() {}, none, none},
 		{"another text", func() { w.Server("git").Tools = []string{`{"name":"log","title":"new"}`} }, none, []string{"git"}},
-		{"whose record was written", func() {}, []string{"git"}, []string{"git"}},
-		{"nothing after that", func() {}, none, none},
+		{"after the record of the other text was written", func() {}, []string{"git"}, []string{"git"}},
+		{"no change after another text", func() {}, none, none},
 		{"a server that fails", func() { w.Server("mail").Outcome = transient() }, none, []string{"mail"}},
-		{"it is back", func() { w.Server("mail").Outcome = outcome.Outcome{} }, []string{"mail"}, []string{"mail"}},
-		{"and the same", func() {}, none, none},
+		{"the server is back", func() { w.Server("mail").Outcome = outcome.Outcome{} }, []string{"mail"}, []string{"mail"}},
+		{"no change after its return", func() {}, none, none},
 		{"another config", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": "", "mail": ""}, `"stop":{}`) }, all, all},
-		{"nothing in that", func() {}, none, none},
+		{"no change after another config", func() {}, none, none},
 		{"a store that was set back", func() { store.Mem = &approvaltest.Mem{Now: w.Clock.Now} }, none, all},
-		{"what was put back", func() {}, all, all},
+		{"after the records were restored", func() {}, all, all},
 		{"at last", func() {}, none, none},
 	} {
 		step.do()
 		w.sync()
 		if got := w.parsed(); !slices.Equal(got, step.parsed) {
-			t.Errorf("%s: definitions of %v are asked for, want %v", step.name, got, step.parsed)
+			t.Errorf("%s: the sync parsed definitions of %v, want %v", step.name, got, step.parsed)
 		}
 		if got := store.take(); !slices.Equal(got, step.read) {
-			t.Errorf("%s: records of %v are read, want %v", step.name, got, step.read)
+			t.Errorf("%s: the sync read records of %v, want %v", step.name, got, step.read)
 		}
 	}
 }
 
-// After any events, a process with a cache ends with the same catalog as one without a cache, and
+// After any events, a process with a cache makes the same catalog as a process without a cache, and
 // as a distributed sync.
 func TestUnchangedSyncEndsAsAnyOther(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
@@ -158,19 +158,19 @@ func TestUnchangedSyncEndsAsAnyOther(t *testing.T) {
 		}
 		want := w.load()
 		if rep.Snapshot != got.SHA256() || rep.New+rep.Changed+rep.NewItems+rep.ChangedItems > 0 {
-			t.Fatalf("step %d, %s: the catalog is %s; a process that begins makes %s of it, with %d new and %d changed", step, what, got.SHA256(), rep.Snapshot, rep.New, rep.Changed)
+			t.Fatalf("step %d, %s: the catalog is %s; a new process makes %s, with %d new and %d changed", step, what, got.SHA256(), rep.Snapshot, rep.New, rep.Changed)
 		}
 		a, b := got.Current(), want.Current()
 		isSource := cmpopts.IgnoreFields(catalog.ServerState{}, "Found")
 		if diff := cmp.Diff(b.Servers, a.Servers, isSource); diff != "" {
-			t.Fatalf("step %d, %s: what is known (-anew +remembered):\n%s", step, what, diff)
+			t.Fatalf("step %d, %s: servers (-new process +cached):\n%s", step, what, diff)
 		}
 		if diff := cmp.Diff(b.Baselines, a.Baselines); diff != "" || a.Restored != b.Restored {
-			t.Fatalf("step %d, %s: %d and %d restored, baselines (-anew +remembered):\n%s", step, what, b.Restored, a.Restored, diff)
+			t.Fatalf("step %d, %s: %d and %d restored, baselines (-new process +cached):\n%s", step, what, b.Restored, a.Restored, diff)
 		}
 		isTime := cmpopts.IgnoreFields(outcome.Outcome{}, "CheckedAt", "LoadedAt", "Duration")
 		if diff := cmp.Diff(b.Outcomes, a.Outcomes, isTime); diff != "" {
-			t.Fatalf("step %d, %s: outcomes (-anew +remembered):\n%s", step, what, diff)
+			t.Fatalf("step %d, %s: outcomes (-new process +cached):\n%s", step, what, diff)
 		}
 	}
 }

@@ -95,8 +95,8 @@ func (u *unit) load(ctx context.Context) error {
 	return nil
 }
 
-// readApprovals reads the records of the unit's names. The catalog's copy does not count: a store
-// that was restored from a backup differs.
+// readApprovals reads the records of the unit's names. It does not use the catalog's copy, because
+// a store that was restored from a backup differs.
 func (u *unit) readApprovals(ctx context.Context) error {
 	if u.records != nil { // isUnchanged has read them
 		return nil
@@ -124,7 +124,7 @@ func (r *run) inTurn(ctx context.Context, do func() error) error {
 	}
 }
 
-// pause lets requests go first, if the process answers any.
+// pause lets requests run first, if the process answers requests.
 func (s *Syncer) pause(ctx context.Context) {
 	if s.o.Yield != nil {
 		s.o.Yield(ctx)
@@ -168,7 +168,7 @@ func (u *unit) recoverLost(ctx context.Context) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	clear(u.baselines) // they may be lost as well
+	clear(u.baselines) // the store may have lost the baselines too
 	u.report.Recovered += len(due)
 	return nil
 }

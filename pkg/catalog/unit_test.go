@@ -35,8 +35,8 @@ func (l *reordered) LoadEach(ctx context.Context, targets []upstream.Target, eac
 	}
 }
 
-// If two names have one URL, the first one in the config has the first list, in any order of
-// answers. An item disabled under one name is disabled under the other.
+// If two names have one URL, the first name in the config has the first list, in any order of
+// answers. An item that is disabled under one name is disabled under the other name.
 func TestUnitsWhateverAnswersFirst(t *testing.T) {
 	for name, order := range map[string]func([]outcome.Outcome){
 		"in order": func([]outcome.Outcome) {},
@@ -74,11 +74,11 @@ func TestUnworkedAnswersAreBounded(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if before > 40 {
-		t.Errorf("%d answers were taken while none could be worked off", before)
+		t.Errorf("the sync collected %d answers while it could process none", before)
 	}
 	close(release)
 	if rep := <-ended; rep.New != servers || loader.outcomes.Load() != servers {
-		t.Errorf("%d tools are new, %d answers taken", rep.New, loader.outcomes.Load())
+		t.Errorf("%d tools are new, %d answers collected", rep.New, loader.outcomes.Load())
 	}
 }
 
@@ -104,16 +104,16 @@ func TestOneChangedServerGivesTheSameCatalog(t *testing.T) {
 	w.Server("a").Tools = []string{"ok", "off", "bad", `{"name":"later","title":"changed"}`, "new"}
 	w.sync()
 	w.Server("b").Tools = []string{"x", "y"}
-	got := w.sync() // takes a as it was
+	got := w.sync() // uses the last items of a
 	want := w.load()
 	w.remove(catalog.CurrentKey) // the next sync starts without a catalog
 	w.Restart()
 	if rep := w.sync(); rep.Snapshot != got.Snapshot {
-		t.Errorf("built from all it is %s, with what was taken over %s", rep.Snapshot, got.Snapshot)
+		t.Errorf("built from all servers, the catalog is %s; built from one changed server, %s", rep.Snapshot, got.Snapshot)
 		s := w.load()
 		for i := range s.Items() {
 			if diff := cmp.Diff(s.Tool(i), want.Tool(i)); diff != "" {
-				t.Errorf("%v (-built from all +taken over):\n%s", s.ID(i), diff)
+				t.Errorf("%v (-from all +from one):\n%s", s.ID(i), diff)
 			}
 		}
 	}

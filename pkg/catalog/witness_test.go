@@ -27,9 +27,9 @@ func TestWitness(t *testing.T) {
 	}{
 		{"no record", []entry{{name: "a"}}, ""},
 		{"the newest", []entry{{name: "a", size: 100, minute: 1}, {name: "b", size: 1000, minute: 3}, {name: "c", size: 100, minute: 2}, {name: "d"}}, "b"},
-		{"not a large one", []entry{{name: "a", size: 100, minute: 1}, {name: "b", size: 100_000, minute: 3}, {name: "c", size: 100, minute: 2}}, "c"},
-		{"not one that is large twice", []entry{{name: "a", size: 2500, minute: 2}, {name: "b", size: 2500, minute: 1, waiting: true}}, "b"},
-		{"the smallest of large ones", []entry{{name: "a", size: 20_000, minute: 3}, {name: "b", size: 10_000, minute: 1}}, "b"},
+		{"not a large record", []entry{{name: "a", size: 100, minute: 1}, {name: "b", size: 100_000, minute: 3}, {name: "c", size: 100, minute: 2}}, "c"},
+		{"not a record with two large definitions", []entry{{name: "a", size: 2500, minute: 2}, {name: "b", size: 2500, minute: 1, waiting: true}}, "b"},
+		{"the smallest of large records", []entry{{name: "a", size: 20_000, minute: 3}, {name: "b", size: 10_000, minute: 1}}, "b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := catalog.ServerInput{Name: "fs", Enabled: true}

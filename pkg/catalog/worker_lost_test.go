@@ -19,9 +19,9 @@ func TestSharedStoreSetBack(t *testing.T) {
 		id    string
 		syncs func(*fixture) (catalog.Report, error)
 	}{
-		"nobody is asked":     {"a:x", func(w *fixture) (catalog.Report, error) { return w.worker().Assemble(t.Context()) }},
-		"the server is asked": {"a:x", share},
-		"by no witness":       {"a:large", share}, // which is a small record: see [catalog.Snapshot.Witness]
+		"no server is loaded":      {"a:x", func(w *fixture) (catalog.Report, error) { return w.worker().Assemble(t.Context()) }},
+		"the server is loaded":     {"a:x", share},
+		"the record is no witness": {"a:large", share}, // which is a small record: see [catalog.Snapshot.Witness]
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := shared(t)
@@ -41,10 +41,10 @@ func TestSharedStoreSetBack(t *testing.T) {
 			s := w.load()
 			i, _ := s.Find(w.Record(c.id).ID())
 			if r := w.Record(c.id); r.Loss == nil || s.Tool(i).Approval.State != approval.Blocked {
-				t.Errorf("the catalog has it as %s, at revision %d; the store at %d", s.Tool(i).Approval.State, s.Tool(i).Approval.Rev, r.Rev)
+				t.Errorf("the catalog has the record as %s, at revision %d; the store at %d", s.Tool(i).Approval.State, s.Tool(i).Approval.Rev, r.Rev)
 			}
 			if n := s.Current().Restored; n != 1 {
-				t.Errorf("%d records are known to be restored", n)
+				t.Errorf("%d records count as restored", n)
 			}
 		})
 	}

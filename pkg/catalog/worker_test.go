@@ -31,10 +31,10 @@ func (w *fixture) work(round catalog.Round, names []string) (catalog.LoadReport,
 	return w.worker().Work(w.T.Context(), q, catalog.Job{Round: round, Servers: names})
 }
 
-// due returns the servers of a round that is never noted as sent, since it fails after the first
-// message.
+// due returns the servers of a round. The round fails after the first message, so no server is
+// noted as sent.
 func (w *fixture) due(all bool) (catalog.Round, []string, error) {
-	lost := errors.New("nothing is noted")
+	lost := errors.New("the servers are not noted as sent")
 	q := &queuetest.Queue{OnSend: func(context.Context) (bool, error) { return true, lost }}
 	round, names, err := w.plan(q, all)
 	if errors.Is(err, lost) {
@@ -128,7 +128,7 @@ func TestSharedAndSingle(t *testing.T) {
 			other := w.with(t, w.Objects.Copy())
 			other.remove(catalog.CurrentKey)
 			if all := other.sync(); all.Snapshot != rep.Snapshot || rep.Tools != 3+len(tools) {
-				t.Errorf("%s: catalog %s of %d tools; one that is made from nothing is %s of %d", step.name, rep.Snapshot, rep.Tools, all.Snapshot, all.Tools)
+				t.Errorf("%s: catalog %s of %d tools; a sync without an earlier catalog makes %s of %d", step.name, rep.Snapshot, rep.Tools, all.Snapshot, all.Tools)
 			}
 			if got := w.load().Current(); !got.StartedAt.Equal(rep.StartedAt) || len(got.Outcomes) != 3 || len(got.Baselines) != 3 {
 				t.Errorf("%s: current.json of %v has %d outcomes, %d baselines", step.name, got.StartedAt, len(got.Outcomes), len(got.Baselines))
@@ -137,20 +137,20 @@ func TestSharedAndSingle(t *testing.T) {
 	}
 }
 
-// A message that comes twice or late loads and stores nothing.
+// If a message comes twice or late, the worker loads and stores nothing.
 func TestSharedMessageTwice(t *testing.T) {
 	w := shared(t)
 	run, names, err := w.due(true)
 	if err != nil || len(names) != 3 {
-		t.Fatalf("due are %v, %v", names, err)
+		t.Fatalf("due = %v, %v", names, err)
 	}
 	for i, want := range []struct{ loads, put, skipped int }{{3, 3, 0}, {0, 0, 3}, {0, 0, 3}} {
 		rep, err := w.work(run, names)
 		if err != nil || len(rep.Servers) != want.loads || rep.Put != want.put || len(rep.Skipped) != want.skipped {
-			t.Errorf("message %d: %d asked, %d put, %d skipped, %v; want %+v", i, len(rep.Servers), rep.Put, len(rep.Skipped), err, want)
+			t.Errorf("message %d: %d loaded, %d stored, %d skipped, %v; want %+v", i, len(rep.Servers), rep.Put, len(rep.Skipped), err, want)
 		}
 		if i == 1 {
-			w.mustShare(true) // the third is of an earlier round
+			w.mustShare(true) // the third message belongs to an earlier round
 		}
 	}
 	if rep, err := w.work(run, []string{"gone"}); err != nil || len(rep.Skipped) != 1 {
@@ -179,7 +179,8 @@ func TestSharedFirstRound(t *testing.T) {
 	}
 }
 
-// Without new results and decisions, nothing is written; a decision alone makes another catalog.
+// Without new results and decisions, a sync writes nothing. A decision makes a new catalog, even
+// without new results.
 func TestSharedWithoutNews(t *testing.T) {
 	w := shared(t)
 	w.Restart()
@@ -199,8 +200,8 @@ func TestSharedWithoutNews(t *testing.T) {
 	}
 }
 
-// A decision during a load is in the next catalog, or readers find it, with any number of catalogs
-// before that load ends.
+// If a person decides during a load, the next catalog has the decision, or readers find it. This is
+// true for any number of catalogs before the load ends.
 func TestSharedDecisionDuringALoad(t *testing.T) {
 	for _, assembled := range []int{0, 1, 2} {
 		t.Run(fmt.Sprint(assembled, " catalogs in between"), func(t *testing.T) {
@@ -241,7 +242,7 @@ func TestSharedDecisionDuringALoad(t *testing.T) {
 	}
 }
 
-// After the death of a worker or an assembly at any of its writes, the next one completes the work.
+// If a worker or an assembly dies at any of its writes, the next process completes the work.
 func TestSharedInterrupted(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		n := 1
@@ -284,7 +285,8 @@ func sharedInterrupted(t *testing.T, n int, kept bool) bool {
 	return true
 }
 
-// When two assemblies run at once, the last one to end continues from the other one's catalog.
+// If two assemblies run at the same time, the assembly that ends last continues from the other
+// assembly's catalog.
 func TestSharedTwoAssemblies(t *testing.T) {
 	w := shared(t)
 	w.Server("a").Tools = []string{"x", "y", "new"}
@@ -312,7 +314,8 @@ func TestSharedTwoAssemblies(t *testing.T) {
 	wantState(t, w, "a:new: pending", "a:x: approved", "a:y: approved", "b:newer: pending", "b:z: approved", "c:u: approved")
 }
 
-// A sync loads a server again if its stored result is unreadable; it skips a newer form.
+// If a stored result is unreadable, a sync loads the server again. If the result has a newer
+// format, Work returns an error.
 func TestSharedDamage(t *testing.T) {
 	w := shared(t)
 	const key = "catalog/servers/a.found"
@@ -332,7 +335,8 @@ func TestSharedDamage(t *testing.T) {
 	}
 }
 
-// Only the records of a server that left remain; a server that could not be loaded keeps its items.
+// If a server leaves the config, only its records remain. A server that could not be loaded keeps
+// its items.
 func TestSharedServerLeaves(t *testing.T) {
 	w := shared(t)
 	w.Server("b").Outcome = transient()
@@ -342,10 +346,10 @@ func TestSharedServerLeaves(t *testing.T) {
 	w.mustShare(true)
 	wantState(t, w, "a:x: approved", "a:y: approved", "b:z: approved")
 	if r := w.Record("c:u"); r.Loss == nil || lost == w.Approvals {
-		t.Errorf("what the store lost of the server that left: %+v", r)
+		t.Errorf("record of the server that left = %+v, want it restored in the new store", r)
 	}
 	if w.exists("catalog/servers/c.found") {
-		t.Error("what was found of it is still there")
+		t.Error("the load result of the server that left is still stored")
 	}
 	if b := w.load().Current().Outcomes[1]; b.ServerID != "b" || b.Status != outcome.Transient {
 		t.Errorf("outcome of the server that failed: %+v", b)
@@ -353,7 +357,7 @@ func TestSharedServerLeaves(t *testing.T) {
 }
 
 // Idle servers are due in the order of their last load. A server that has been unchanged for longer
-// waits longer. A server that was sent out is not due again at once.
+// waits longer. A server that was sent to a worker is not due again immediately.
 func TestDue(t *testing.T) {
 	w := shared(t)
 	due := func(all bool) []string {
@@ -375,7 +379,7 @@ func TestDue(t *testing.T) {
 		}
 	}
 	if loads < 20 || loads > 34 {
-		t.Errorf("unchanged servers were asked %d times in 12 hours", loads)
+		t.Errorf("unchanged servers were loaded %d times in 12 hours", loads)
 	}
 	w.Server("b").Tools = []string{"z", "new"}
 	w.Clock.Wait(time.Hour)
@@ -385,22 +389,22 @@ func TestDue(t *testing.T) {
 		t.Errorf("due after b has changed (-want +got):\n%s", diff)
 	}
 	if got := due(true); len(got) != 3 {
-		t.Errorf("of all, due are %v", got)
+		t.Errorf("due of all servers = %v, want 3", got)
 	}
 	if _, names, err := w.plan(new(queuetest.Queue), false); err != nil {
 		t.Fatal(names, err)
 	}
 	w.Clock.Wait(10 * time.Minute)
 	if got := due(false); slices.Contains(got, "b") {
-		t.Errorf("due are %v, while b is being asked", got)
+		t.Errorf("due = %v, want no b while a worker loads b", got)
 	}
 	w.Clock.Wait(6 * time.Minute)
 	if got := due(false); !slices.Contains(got, "b") {
-		t.Errorf("due are %v; nothing was heard of b", got)
+		t.Errorf("due = %v, want b, because no worker stored a result", got)
 	}
 	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp", "d": "https://d.example/mcp"})
 	if got := due(false); !slices.Contains(got, "d") || !slices.Contains(got, "a") {
-		t.Errorf("after another config, due are %v", got)
+		t.Errorf("due after another config = %v", got)
 	}
 }
 

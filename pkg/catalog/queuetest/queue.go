@@ -14,8 +14,8 @@ const tries = 3
 
 // A Queue is a [catalog.Queue] in memory. The zero value is ready to use.
 type Queue struct {
-	// OnSend is called before the queue adds a message. Its error refuses the message; with true,
-	// the queue still adds the message. A nil OnSend refuses none.
+	// The queue calls OnSend before it adds a message. If OnSend returns an error, Send fails; with
+	// true, the queue still adds the message. A nil OnSend never fails.
 	OnSend func(ctx context.Context) (bool, error)
 
 	mu       sync.Mutex

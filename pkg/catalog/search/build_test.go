@@ -14,7 +14,7 @@ import (
 // built returns the bytes of an index of docs.
 func built(docs []Doc) []byte { return Build(slices.Values(docs)) }
 
-// builtWith is built with the given table.
+// builtWith works like built, but with the given table.
 func builtWith(docs []Doc, table *embedding.Table, tableSum string) []byte {
 	return build(slices.Values(docs), table, tableSum)
 }

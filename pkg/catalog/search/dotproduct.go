@@ -3,7 +3,7 @@ package search
 import "encoding/binary"
 
 // A vector is the vector of a query, in the form for products with document vectors. If the
-// processor multiplies sixteen numbers at once, the product uses that; otherwise it uses the
+// processor can multiply sixteen numbers at once, the product uses this. Otherwise it uses the
 // following method. Both give the same sums, which are integers.
 //
 // The method packs two small numbers into one number of 64 bits. The upper half of the product of
@@ -42,7 +42,7 @@ func vectorFor(codes []int8, wide bool) vector {
 	return v
 }
 
-// pairProducts is products by pairs of numbers, for every processor.
+// pairProducts works like products, but multiplies pairs of numbers, which every processor can do.
 func (v *vector) pairProducts(dots []int32, b []byte) {
 	for i := range dots {
 		dots[i] = int32(v.pairProduct(b[i*len(v.codes):]))

@@ -44,7 +44,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// FuzzOpen ranks with every index that opens: damaged bytes lead to an error or an answer.
+// FuzzOpen ranks with every index that opens. Damaged bytes cause an error or an answer, but no
+// panic.
 func FuzzOpen(f *testing.F) {
 	good := built(docs("read_file", "write_file", "検索"))
 	f.Add(good, "read files")
@@ -81,7 +82,7 @@ func FuzzBuild(f *testing.F) {
 		d := Doc{Name: name, Server: server, Description: description, Schema: []byte(schema)}
 		ix, err := Open(built([]Doc{d, {Name: "other"}}))
 		if err != nil {
-			t.Fatalf("what Build made does not open: %v", err)
+			t.Fatalf("Open of the built index = %v", err)
 		}
 		view := viewOf(2, 0)
 		a := ix.Rank(ix.Query(query), view, 5, Options{})
@@ -111,8 +112,8 @@ func hostile() []string {
 	return out
 }
 
-// TestHostileQueries ranks senseless queries in a small catalog. Each query gets an answer, and
-// twice the same answer.
+// TestHostileQueries ranks senseless queries in a small catalog. Each query gets an answer, and the
+// same answer the second time.
 func TestHostileQueries(t *testing.T) {
 	ix := indexOf(t, docs("read_file", "delete_file", "x"))
 	for _, query := range hostile() {

@@ -36,8 +36,8 @@ func (ix *Index) knownNear(word string) (out []queryWord) {
 		}
 	}
 	ix.table.Words(word[0], add)
-	// A word with another first letter has that letter replaced or preceded, or begins with the
-	// second letter.
+	// If a near word has another first letter, that letter was replaced or added, or the word
+	// begins with the second letter.
 	other := func(letter byte, rest string) {
 		if w, ok := ix.table.Word(letter, rest); ok && letter != word[0] {
 			add(w)
@@ -90,11 +90,11 @@ func oneEdit[B []byte | string](a string, b B) bool {
 	if d := len(a) - len(b); d < -1 || d > 1 {
 		return false
 	}
-	i := 0 // both agree before i
+	i := 0 // a and b are equal before i
 	for i < len(a) && i < len(b) && a[i] == b[i] {
 		i++
 	}
-	j, k := len(a), len(b) // and from j and k on
+	j, k := len(a), len(b) // and from j in a and k in b to the ends
 	for j > i && k > i && a[j-1] == b[k-1] {
 		j--
 		k--

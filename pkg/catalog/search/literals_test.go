@@ -48,7 +48,7 @@ func TestLiteralsAddTheirWord(t *testing.T) {
 	ix := indexOf(t, []Doc{{Name: "open", Description: "Show a file."}, {Name: "hosts", Description: "List the hosts of a network."}})
 	r := ix.Rank(ix.Query("/etc/hosts"), fullSet(2), 2, Options{})
 	if len(r.Hits) != 2 || r.Hits[0].Lexical == 0 || r.Hits[1].Lexical == 0 {
-		t.Errorf("found %+v, want both: the word that stands in the path, and the word for what it is", r.Hits)
+		t.Errorf("found %+v, want both documents: by a word in the path, and by the word of its kind", r.Hits)
 	}
 	// The kind counts once if the query already has its word.
 	once, twice := ix.Query("show the file /tmp/x"), ix.query("show the file /tmp/x", nil)

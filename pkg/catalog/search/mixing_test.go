@@ -18,9 +18,9 @@ func TestMisspelledWeight(t *testing.T) {
 		{"one meant", "invoce", map[string]float64{"invoic": .7}},
 		{"two meant", "xables", map[string]float64{"tabl": .35, "cabl": .35}},
 		{"the misspelt word three times", "xables xables xables", map[string]float64{"tabl": .35, "cabl": .35}},
-		{"one is asked for as well, before", "tables xables", map[string]float64{"tabl": 1, "cabl": .35}},
-		{"one is asked for as well, after", "xables tables", map[string]float64{"tabl": 1, "cabl": .35}},
-		{"twice asked for", "tables tables", map[string]float64{"tabl": 1 + math.Log(2)}},
+		{"a replacement occurs before", "tables xables", map[string]float64{"tabl": 1, "cabl": .35}},
+		{"a replacement occurs after", "xables tables", map[string]float64{"tabl": 1, "cabl": .35}},
+		{"a word twice", "tables tables", map[string]float64{"tabl": 1 + math.Log(2)}},
 	} {
 		ix := indexOf(t, docs("invoice", "tables", "cables"))
 		got := map[string]float64{}

@@ -25,14 +25,14 @@ func TestOutranking(t *testing.T) {
 		a, b        tool.Set
 		want        int
 	}{
-		{"one is meant", "git commit", viewOf(4, 0), viewOf(4, 2, 3), 1},
-		{"two match better", "git commit history", viewOf(4, 0, 1), viewOf(4, 3), 2},
-		{"what is meant is in b", "commit transaction", viewOf(4, 0, 1), viewOf(4, 2, 3), 0},
+		{"one in a matches better", "git commit", viewOf(4, 0), viewOf(4, 2, 3), 1},
+		{"two in a match better", "git commit history", viewOf(4, 0, 1), viewOf(4, 3), 2},
+		{"the best match is in b", "commit transaction", viewOf(4, 0, 1), viewOf(4, 2, 3), 0},
 		{"nothing in b matches", "git", viewOf(4, 0, 1), viewOf(4, 3), 2},
 		{"nothing matches", "zebra", viewOf(4, 0, 1), viewOf(4, 2, 3), 0},
 		{"a is empty", "git", tool.NewSet(4), viewOf(4, 0), 0},
 		{"b is empty", "git", viewOf(4, 0), tool.NewSet(4), 1},
-		{"in both counts for b", "git commit", viewOf(4, 0), viewOf(4, 0, 1), 0},
+		{"a document in both sets counts for b", "git commit", viewOf(4, 0), viewOf(4, 0, 1), 0},
 		{"sets of other bounds", "git", viewOf(2, 0, 1), viewOf(9, 3, 8), 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestOutranking(t *testing.T) {
 	q := ix.Query("git commit")
 	apart := ix.Rank(q, locked, 1, Options{Lexical: true}).Hits[0].Score - ix.Rank(q, callable, 1, Options{Lexical: true}).Hits[0].Score
 	if apart > 0 || ix.Outranking(q, locked, callable, Options{Lexical: true}).Len() == 0 {
-		t.Errorf("ranked apart the locked tool is better by %v: the case no longer shows the difference", apart)
+		t.Errorf("with separate rankings, the locked tool is better by %v, want no better: then the test shows nothing", apart)
 	}
 }
 
@@ -211,8 +211,8 @@ func TestOutrankingOwnSet(t *testing.T) {
 	servers := lockings()[0]
 	servers.rounds = 9
 	a, b := s.hints(servers)
-	t.Logf("needed %+v, for nothing %+v", a, b)
+	t.Logf("needed %+v, needless %+v", a, b)
 	if a.queries == 0 || b.queries == 0 || share(a.best, a.queries) < .75 || share(b.best, b.queries) > .05 || share(a.zero, a.queries) > share(a.best, a.queries) {
-		t.Errorf("hints: needed %+v, for nothing %+v; want at least .75 and at most .05 of them", a, b)
+		t.Errorf("hints: needed %+v, needless %+v; want at least .75 and at most .05 of them", a, b)
 	}
 }

@@ -91,7 +91,7 @@ func TestRankOutsideView(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(built(inside), built(inside)) {
-			t.Fatal("Build gives other bytes for the same docs")
+			t.Fatal("Build returns other bytes for the same docs")
 		}
 		for range 3 {
 			got, outranking := rank(surround(r, inside))

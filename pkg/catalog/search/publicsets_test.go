@@ -21,19 +21,19 @@ func publicSets(t testing.TB) []*judgedSet {
 	return sets
 }
 
-// unbounded is m without a minimum cosine, so every document with a vector matches.
+// unbounded returns m without a minimum cosine, so that every document with a vector matches.
 func unbounded(m mixing) mixing {
 	m.threshold = -1
 	return m
 }
 
-// exact is m without corrections of misspelled words.
+// exact returns m without corrections of misspelled words.
 func exact(m mixing) mixing {
 	m.exact = true
 	return m
 }
 
-// verbless is m without costs of verbs, and with the words of negated clauses.
+// verbless returns m without costs of verbs, and with the words of negated clauses.
 func verbless(m mixing) mixing {
 	m.clash, m.negation = 0, 0
 	return m

@@ -253,8 +253,8 @@ func bootstrap(perSet [][]float64, n int) []float64 {
 	return out
 }
 
-// TestQualityOwnSet fails if ranking gets worse on our own small set. Its floors are a little below
-// the measured values. Do not use this set to choose parameters.
+// TestQualityOwnSet fails if the ranking gets worse on our own small set. Its minimums are a little
+// below the measured values. Do not use this set to choose parameters.
 func TestQualityOwnSet(t *testing.T) {
 	s := loadSet(t, "own", "testdata/tools.json", "testdata/queries.json")
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ type mixing struct {
 	share     float64 // of the semantic signal, 0…1
 	threshold float64 // minimum cosine of a match by meaning
 	exact     bool    // do not correct misspelled words
-	clash     float64 // share of its score that a tool loses for another verb than the query's
-	negation  float64 // the same if the query rules out its verb
+	clash     float64 // share of its score that a tool loses if its verb differs from the query's verb
+	negation  float64 // share that the tool loses if the query rules out its verb
 
 	// The options below are only for measurements.
 	stemsAlone bool // correct misspelled words only by the view's stems, not in the vector
@@ -51,8 +51,8 @@ func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 
 // Outranking returns the documents of a that match better than every document of b.
 //
-// Outranking scores both sets as parts of one view, because the scores of two rankings are not
-// comparable. A score is the share of the query's weight that a document reaches, and a word
+// Outranking scores both sets as parts of one view, because the scores of two views are not
+// comparable: a score is the share of the query's weight that a document reaches, and a word
 // without a document in a view has no weight there.
 func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
 	both := tool.NewSet(ix.docs)

@@ -95,7 +95,7 @@ func (s *scan) addWords(terms []queryTerm) {
 var scanning atomic.Int32
 
 // A scan handles a large view in parts that run at the same time. It handles a small view on one
-// processor, so that other requests can use the others. Scans at the same time share the
+// processor, so that other requests can use the other processors. Concurrent scans share the
 // processors.
 const (
 	partSize = 16 << 10 // documents
@@ -113,8 +113,8 @@ func (s *scan) each(f func(part int, h Hit)) {
 	all.Wait()
 }
 
-// part is each for one part. A part ends at the end of a word of the set. part scans consecutive
-// documents together.
+// part works like each, but for one part. A part ends at the end of a word of the set. part scans
+// consecutive documents together.
 func (s *scan) part(part int, f func(int, Hit)) {
 	from, to := part*len(s.view)/s.parts, (part+1)*len(s.view)/s.parts
 	segments, in := s.ix.segments, (*segment)(nil)
@@ -139,7 +139,7 @@ func (s *scan) part(part int, f func(int, Hit)) {
 // run calls f with the matching documents among the len(dots) documents from first on, which are in
 // segment in. If vectors count, dots has the products of their vectors and the query's vector.
 func (s *scan) run(first int, dots []int32, in *segment, f func(Hit)) {
-	lowest := s.mixing.threshold - 1e-9 // no rounding makes a smaller cosine a match
+	lowest := s.mixing.threshold - 1e-9 // a margin, so that rounding does not exclude a match
 	for i, dot := range dots {
 		doc, lengths := first+i, 0.0
 		if s.semantic {

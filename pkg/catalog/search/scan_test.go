@@ -25,7 +25,7 @@ func TestParts(t *testing.T) {
 			s := ix.scan(q, view, fusedMixing())
 			other := ix.scan(q, view, fusedMixing())
 			if s.parts != min(n, ix.Len()/partSize) || other.parts != 1 {
-				t.Fatalf("%d processors scan %d tools in %d parts, and in %d beside that", n, ix.Len(), s.parts, other.parts)
+				t.Fatalf("%d processors scan %d tools in %d parts, and during this scan in %d parts", n, ix.Len(), s.parts, other.parts)
 			}
 			other.end()
 			s.end()
@@ -38,7 +38,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestScansAtOnce ranks views of different sizes at the same time: each has its own scores.
+// TestScansAtOnce ranks views of different sizes at the same time. Each ranking has its own scores.
 func TestScansAtOnce(t *testing.T) {
 	part := indexOf(t, realDocs(t))
 	small, large := part, Join(slices.Repeat([]*Index{part}, 70)...)

@@ -101,7 +101,7 @@ func TestRank(t *testing.T) {
 		{"one letter too many", "emmail", Options{Lexical: true}, []int{2}},
 		{"one wrong letter", "dilete", Options{Lexical: true}, []int{0}},
 		{"two letters swapped", "deltee", Options{Lexical: true}, []int{0}},
-		{"two edits are another word", "dalate", Options{Lexical: true}, []int{}},
+		{"two edits are not corrected", "dalate", Options{Lexical: true}, []int{}},
 		{"a short word is not corrected", "fil", Options{Lexical: true}, []int{}},
 		{"a code is not corrected", "ec3s", Options{Lexical: true}, []int{}},
 		{"CJK by pairs", "検索", Options{}, []int{3}},
@@ -126,7 +126,7 @@ func TestRankMisspelt(t *testing.T) {
 	}
 	ix = indexOf(t, docs("tables", "cables"))
 	if got := found(ix.Rank(ix.Query("tables"), viewOf(2, 1), 10, Options{Lexical: true})); !slices.Equal(got, []int{1}) {
-		t.Errorf("finds %v, want [1]: the view lacks tables, so it is corrected although the index has it", got)
+		t.Errorf("finds %v, want [1]: a word that only the index has is corrected, because the view lacks it", got)
 	}
 }
 
@@ -189,12 +189,12 @@ func TestRankWithoutVectors(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if ix.Vectors() {
-			t.Errorf("%s: the index has vectors to rank with", name)
+			t.Errorf("%s: the index has vectors", name)
 		}
 		r := ix.Rank(ix.Query("delete a document"), fullSet(2), 10, Options{})
 		want := ix.Rank(ix.Query("delete a document"), fullSet(2), 10, Options{Lexical: true})
 		if diff := cmp.Diff(want, r); diff != "" || len(r.Hits) != 1 || r.Hits[0].Semantic != 0 {
-			t.Errorf("%s: Rank = %+v, want that by words (-want +got):\n%s", name, r, diff)
+			t.Errorf("%s: Rank = %+v, want the ranking by words (-want +got):\n%s", name, r, diff)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestQueryLength(t *testing.T) {
 		{"words beyond the bound", b.String() + "needle", []int{}},
 		{"bytes within the bound", strings.Repeat(".", maxQueryBytes-6) + "needle", []int{0}},
 		{"bytes beyond the bound", strings.Repeat("é ", maxQueryBytes) + "needle", []int{}},
-		{"one word without end", strings.Repeat("needle", 10000), []int{}},
+		{"one very long word", strings.Repeat("needle", 10000), []int{}},
 	} {
 		if got := found(ix.Rank(ix.Query(c.query), fullSet(2), 10, Options{Lexical: true})); !slices.Equal(got, c.want) {
 			t.Errorf("%s: finds %v, want %v", c.name, got, c.want)
@@ -295,12 +295,12 @@ func TestMatched(t *testing.T) {
 			}
 			for _, hit := range all.Hits {
 				if !r.Matched.Has(hit.Doc) {
-					t.Errorf("%q: document %d is not among those that match", query, hit.Doc)
+					t.Errorf("%q: document %d is a hit, but not in Matched", query, hit.Doc)
 				}
 			}
 		}
 		if all.Matched != nil {
-			t.Errorf("%q: it was not asked for", query)
+			t.Errorf("%q: Matched is set without the option", query)
 		}
 	}
 }

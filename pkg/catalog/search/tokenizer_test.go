@@ -18,7 +18,7 @@ func TestSplit(t *testing.T) {
 		{"punctuation has no words", " -- _ . \x00\x1f", nil},
 		{"words are lower case", "Create Issue", []string{"create", "issue"}},
 		{"stop words are dropped", "show me the weather for a city", []string{"weather", "city"}},
-		{"what tools do is no stop word", "find list search read", []string{"find", "list", "search", "read"}},
+		{"words for what tools do are no stop words", "find list search read", []string{"find", "list", "search", "read"}},
 		{"underscore separates", "create_pull_request", []string{"create", "pull", "request"}},
 		{"case change separates", "createPullRequest", []string{"create", "pull", "request"}},
 		{"the last capital of a run begins a word", "parseHTTPStatus", []string{"parse", "http", "status"}},

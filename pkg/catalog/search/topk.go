@@ -29,7 +29,7 @@ type topK struct {
 	limit int
 	total int
 	hits  []Hit // at most 2·limit+1; the first limit are sorted once full
-	full  bool  // hits[limit-1] is a bound that a further hit must beat
+	full  bool  // a further hit must be better than hits[limit-1]
 }
 
 func (t *topK) add(h Hit) {

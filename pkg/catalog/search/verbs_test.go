@@ -115,7 +115,7 @@ func TestIndexWithoutVerbs(t *testing.T) {
 	q := ix.Query("remove the record")
 	want := ix.rank(q, fullSet(2), 2, verbless(fusedMixing()), nil).Hits
 	if slices.Equal(want, ix.Rank(q, fullSet(2), 2, Options{}).Hits) {
-		t.Fatal("the verb changes nothing")
+		t.Fatal("the verb does not change the ranking")
 	}
 	ix.segments[0].verbs = nil
 	if got := ix.Rank(q, fullSet(2), 2, Options{}).Hits; !slices.Equal(got, want) {
@@ -195,7 +195,7 @@ func TestNegationsOnRealTools(t *testing.T) {
 		before, now := rulings(t, without, not), rulings(t, fusedMixing(), not)
 		t.Logf("%s: before %+v, now %+v", not, before, now)
 		if now.queries < least || before.first == 0 || now.first > 0 || now.wanted <= before.wanted || now.among < before.among {
-			t.Errorf("%s: before %+v, now %+v; want no tool first that is ruled out, of %d queries", not, before, now, least)
+			t.Errorf("%s: before %+v, now %+v; want no excluded tool first, in at least %d queries", not, before, now, least)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The operator's words find a tool without other words, and do not change its meaning.
+// The operator's words alone find a tool, and do not change its meaning.
 func TestWords(t *testing.T) {
 	plain := []Doc{
 		{Name: "get_shelf", Server: "weread", Description: "List the books of the user."},
@@ -37,12 +37,12 @@ func TestWords(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(bare.segments[0].vectors, named.segments[0].vectors) || !bytes.Equal(bare.segments[0].norms, named.segments[0].norms) {
-		t.Error("words move what a tool means")
+		t.Error("the operator's words change the vector of a tool")
 	}
 	for _, query := range []string{"books of the user", "show commits", "free rooms"} {
 		q, all := bare.Query(query), fullSet(3)
 		if diff := cmp.Diff(bare.Rank(q, all, 10, Options{}), named.Rank(q, all, 10, Options{})); diff != "" {
-			t.Errorf("%q is answered in another way (-without +with words):\n%s", query, diff)
+			t.Errorf("words change the answer to %q (-without +with words):\n%s", query, diff)
 		}
 	}
 	for i := range plain {

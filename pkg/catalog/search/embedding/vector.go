@@ -9,7 +9,7 @@ import (
 // needs more pieces counts as unknown.
 const maxPieces = 64
 
-// Add adds weight times the vector of word to sum, which has [Table.Dim] numbers, and reports
+// Add adds weight times the vector of word to sum, which has [Table.Dim] numbers. It reports
 // whether the word has a vector, which requires that all its pieces are known. It allocates
 // nothing.
 //
@@ -22,7 +22,7 @@ func (t *Table) Add(sum []float64, word string, weight float64) bool {
 	return len(pieces) > 0 && len(sum) >= t.dim
 }
 
-// AddPieces is [Table.Add] for the word with these pieces.
+// AddPieces works like [Table.Add], but for the word with these pieces.
 func (t *Table) AddPieces(sum []float64, pieces []uint32, weight float64) {
 	if len(sum) < t.dim {
 		return
@@ -65,8 +65,8 @@ func (t *Table) Pieces(out []uint32, word string) []uint32 {
 	return out
 }
 
-// longest finds, among the pieces lo…hi−1 without their first skip bytes, the longest piece with
-// which s begins. It returns the number and length of the piece, or length 0 if there is none.
+// longest compares s with the pieces lo…hi−1, each without its first skip bytes. It returns the
+// number and length of the longest piece with which s begins, or length 0 if there is none.
 func (t *Table) longest(s string, lo, hi, skip int) (piece, length int) {
 	for len(s) > 0 {
 		// The last piece that is not after s is the result, or it shares a longer beginning with s

@@ -90,7 +90,7 @@ class Encoder:
         return out
 
     def encode_pieces(self, ids):
-        """The output at each piece, which is a text of its own: [CLS] piece [SEP]. The mean of the three places is worse."""
+        """The output at the piece, for each piece as the text [CLS] piece [SEP]. The mean of the three tokens is worse."""
         return self._run([[CLS, i, SEP] for i in ids], lambda x: x[:, 1], "pieces")
 
     def encode_texts(self, texts):
