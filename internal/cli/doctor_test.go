@@ -203,7 +203,7 @@ func TestDoctorOfProgram(t *testing.T) {
 	programtest.WriteConfig(t, dir, `{"mcpServers": {"npx": {"command": "sh", "args": ["-c", "echo npm error code SELF_SIGNED_CERT_IN_CHAIN >&2; exit 1"]}}}`)
 	out, codes := examine(t, "--dir", dir, "--probe", "--allow-commands")
 	i := slices.IndexFunc(out.Findings, func(f doctor.Finding) bool { return f.Code == "server_exited" })
-	if i < 0 || !strings.Contains(out.Findings[i].Cause, "Cause: The program does not trust a certificate, as behind a proxy with a CA of its own: start the gateway with NODE_EXTRA_CA_CERTS") {
+	if i < 0 || !strings.Contains(out.Findings[i].Cause, "Cause: The program does not trust a certificate, for example of a proxy with its own CA: start the gateway with NODE_EXTRA_CA_CERTS") {
 		t.Errorf("%q: %+v", codes, out.Findings)
 	}
 }

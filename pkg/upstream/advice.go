@@ -15,14 +15,14 @@ type ailment struct {
 // installs matches the output about a registry of the tools that install a program.
 var installs = regexp.MustCompile(`(?i)npm (error|err!)|registry|/simple/|pypi|pythonhosted|failed to fetch`)
 
-// ailments are in the order of their weight, because a proxy that requires a login also makes a
-// registry unreachable.
+// ailments begin with the more specific causes: a proxy that requires a login also makes a registry
+// unreachable.
 var ailments = []ailment{
 	{
 		regexp.MustCompile(`(?i)SELF_SIGNED_CERT|self.signed certificate|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)|` +
 			`unable to get (local )?issuer cert|unable to verify the first cert|CERTIFICATE_VERIFY_FAILED|` +
 			`certificate verify failed|UnknownIssuer`), nil,
-		"The program does not trust a certificate, as behind a proxy with a CA of its own: " +
+		"The program does not trust a certificate, for example of a proxy with its own CA: " +
 			"start the gateway with NODE_EXTRA_CA_CERTS (npx; also npm_config_cafile, if an npmrc sets cafile) " +
 			"and SSL_CERT_FILE (uvx) set to the CA's file",
 	},

@@ -114,7 +114,7 @@ func BenchmarkLoadAll(b *testing.B) {
 	}
 }
 
-// BenchmarkLoadAllInTrouble is one run over 70 real servers, of which 5 hang.
+// BenchmarkLoadAllInTrouble loads 70 real servers, of which 5 hang.
 func BenchmarkLoadAllInTrouble(b *testing.B) {
 	for b.Loop() {
 		var targets []Target

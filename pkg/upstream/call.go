@@ -75,8 +75,8 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	return o.withLost(call, result), nil
 }
 
-// noteRefusal adds what the server required to the outcome of a call that it denied. It tells the
-// connections about a call that needs a sign-in, because the server's lists may be free.
+// noteRefusal adds what the server required to the outcome of a call that it denied. It reports a
+// call that needs a sign-in to the connections, because a load may succeed without a sign-in.
 func (o *operation) noteRefusal(ctx context.Context, out *outcome.Outcome) {
 	if !o.refused(out) {
 		return
@@ -90,7 +90,7 @@ func (o *operation) noteRefusal(ctx context.Context, out *outcome.Outcome) {
 	}
 }
 
-// time returns the context of a call, which ends after limit.
+// time returns the context of a call. The context ends after limit.
 func (o *operation) time(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if o.client.Ask == nil {
 		return o.c.within(ctx, limit)

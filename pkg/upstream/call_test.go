@@ -34,10 +34,10 @@ func TestCallRetries(t *testing.T) {
 		{"stream without the reply, writing", upstreamtest.TruncatedStream(), false, "", 1, false},
 		{"429, writing", limited, false, "", 2, true},
 		{"503, writing", busy, false, "", 2, true},
-		{"503 of Envoy that lost the server, writing", flags("UC"), false, "", 1, false},
-		{"503 of Envoy that lost the server, read-only", flags("UC"), true, "envoy", 2, true},
-		{"503 of Envoy that found no server, writing", flags("UH"), false, "envoy", 2, true},
-		{"503 of Envoy that does not say why, writing", busy, false, "envoy", 1, false},
+		{"503 of Envoy after a lost connection, writing", flags("UC"), false, "", 1, false},
+		{"503 of Envoy after a lost connection, read-only", flags("UC"), true, "envoy", 2, true},
+		{"503 of Envoy without a server, writing", flags("UH"), false, "envoy", 2, true},
+		{"503 of Envoy without a reason, writing", busy, false, "envoy", 1, false},
 		{"403, read-only", upstreamtest.Status(403, ""), true, "", 1, false},
 		{"404, read-only", upstreamtest.Status(404, ""), true, "", 2, true}, // the protocol is detected again
 		{"400, read-only", upstreamtest.Status(400, ""), true, "", 1, false},
@@ -128,7 +128,7 @@ func TestCallCancellation(t *testing.T) {
 }
 
 func TestCallBreaker(t *testing.T) {
-	onFakeClock(t, "spares a server that keeps failing", func(t *testing.T) {
+	onFakeClock(t, "refuses calls to a server that keeps failing", func(t *testing.T) {
 		f := newFixture(t, Options{}, upstreamtest.Options{}, upstreamtest.Options{})
 		s, other := f.servers[0], f.servers[1]
 		s.FailOn("tools/call", 5, upstreamtest.Status(500, ""))
@@ -142,13 +142,13 @@ func TestCallBreaker(t *testing.T) {
 			t.Errorf("sixth call = %+v, %d received; want it not made", out, len(s.Calls()))
 		}
 		if _, err := f.Call(t.Context(), f.targets[1], Call{Name: "x"}); err != nil || len(other.Calls()) != 1 {
-			t.Errorf("the other server suffers too: %v", err)
+			t.Errorf("the breaker also refuses calls to another server: %v", err)
 		}
 		time.Sleep(30 * time.Second)
 		f.works()
 		f.works()
 	})
-	t.Run("closes with a load that succeeds", func(t *testing.T) {
+	t.Run("closes after a successful load", func(t *testing.T) {
 		f := newFixture(t, Options{}, upstreamtest.Options{})
 		f.servers[0].FailOn("tools/call", 5, upstreamtest.Status(500, ""))
 		for range 6 {
@@ -158,10 +158,10 @@ func TestCallBreaker(t *testing.T) {
 		f.works()
 	})
 	for name, plan := range map[string]func(*fixture){
-		"counts resets":         func(f *fixture) { f.servers[0].FailOn("tools/call", -1, upstreamtest.Reset()) },
-		"counts HTTP 500":       func(f *fixture) { f.servers[0].FailOn("tools/call", -1, upstreamtest.Status(500, "")) },
-		"counts handshakes":     func(f *fixture) { f.servers[0].FailOn("server/discover", -1, upstreamtest.Hang()) },
-		"counts no connections": func(f *fixture) { f.dial(f.Client, unanswered) },
+		"counts resets":        func(f *fixture) { f.servers[0].FailOn("tools/call", -1, upstreamtest.Reset()) },
+		"counts HTTP 500":      func(f *fixture) { f.servers[0].FailOn("tools/call", -1, upstreamtest.Status(500, "")) },
+		"counts handshakes":    func(f *fixture) { f.servers[0].FailOn("server/discover", -1, upstreamtest.Hang()) },
+		"counts dial timeouts": func(f *fixture) { f.dial(f.Client, unanswered) },
 	} {
 		onFakeClock(t, name, func(t *testing.T) {
 			f := newFixture(t, Options{}, upstreamtest.Options{})
@@ -188,12 +188,12 @@ func TestBreaker(t *testing.T) {
 	}{
 		{"four failures", []outcome.Outcome{fail, fail, fail, fail}, false},
 		{"five failures", []outcome.Outcome{fail, fail, fail, fail, fail}, true},
-		{"a success between", []outcome.Outcome{fail, fail, fail, {Status: outcome.Available}, fail, fail}, false},
+		{"a success in between", []outcome.Outcome{fail, fail, fail, {Status: outcome.Available}, fail, fail}, false},
 		{"limits do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: transient, Reason: outcome.ReasonRateLimited}}, false},
 		{"denials do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: denied}}, false},
 		{"aborts do not count", []outcome.Outcome{fail, fail, fail, fail, {Reason: outcome.ReasonAborted}}, false},
 		{"permanent failures do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: permanent}}, false},
-		{"a denial between does not help", []outcome.Outcome{fail, fail, {Status: denied}, fail, fail, fail}, true},
+		{"a denial in between does not reset", []outcome.Outcome{fail, fail, {Status: denied}, fail, fail, fail}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b breaker
@@ -218,7 +218,7 @@ func TestBreaker(t *testing.T) {
 			t.Error("no probe at 30 s")
 		}
 		if _, ok := b.admit(later); ok {
-			t.Error("a second call beside the probe")
+			t.Error("a second call is admitted during the probe")
 		}
 		b.report(later, fail)
 		if wait, ok := b.admit(later); ok || wait != breakFor {
@@ -227,7 +227,7 @@ func TestBreaker(t *testing.T) {
 		b.admit(later.Add(breakFor))
 		b.report(later.Add(breakFor), outcome.Outcome{Status: outcome.Available})
 		if _, ok := b.admit(later.Add(breakFor)); !ok {
-			t.Error("the breaker is open after a probe that went well")
+			t.Error("the breaker is open after a successful probe")
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestCallCredentialRotation(t *testing.T) {
 		f := newFixture(t, Options{Secrets: secretsFunc(func(ref string) (string, error) {
 			reads++
 			if ref != "secretsmanager:github" {
-				t.Errorf("asked for %q", ref)
+				t.Errorf("read the secret %q", ref)
 			}
 			return current, nil
 		})}, o)
@@ -318,7 +318,7 @@ func TestCallConfiguredHeaders(t *testing.T) {
 		t.Errorf("headers = %v", h)
 	}
 	if d := s.Received("server/discover")[0].Header; d.Get("Mcp-Name") != "" {
-		t.Errorf("server/discover bears Mcp-Name %q of the configuration", d.Get("Mcp-Name"))
+		t.Errorf("server/discover has Mcp-Name %q of the configuration", d.Get("Mcp-Name"))
 	}
 }
 

@@ -15,11 +15,11 @@ func TestCallTime(t *testing.T) {
 		want                     time.Duration
 		text                     string
 	}{
-		{"nothing is said", 0, 0, 0, 20 * time.Second, "No answer after 20 s."},
-		{"the front lets it, nothing is said", 10 * time.Minute, 0, 0, 20 * time.Second, "No answer after 20 s."},
-		{"a long one", 10 * time.Minute, 90 * time.Second, 0, 90 * time.Second, "No answer after 90 s."},
-		{"longer than the front", 0, 10 * time.Minute, 0, 20 * time.Second, "No answer after 20 s."},
-		{"the longest", 10 * time.Minute, time.Hour, 0, 10 * time.Minute, "No answer after 600 s."},
+		{"no settings", 0, 0, 0, 20 * time.Second, "No answer after 20 s."},
+		{"a longer maximum, no setting of the server", 10 * time.Minute, 0, 0, 20 * time.Second, "No answer after 20 s."},
+		{"a long setting", 10 * time.Minute, 90 * time.Second, 0, 90 * time.Second, "No answer after 90 s."},
+		{"longer than the maximum", 0, 10 * time.Minute, 0, 20 * time.Second, "No answer after 20 s."},
+		{"limited by the maximum", 10 * time.Minute, time.Hour, 0, 10 * time.Minute, "No answer after 600 s."},
 		{"longer than the caller", 10 * time.Minute, time.Minute, 30500 * time.Millisecond, 30 * time.Second, "No answer after 30 s."},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
@@ -32,13 +32,13 @@ func TestCallTime(t *testing.T) {
 				t.Errorf("Call = %q after %v, want %q after %v", callError(t, err).Message("s"), took, tt.text, tt.want)
 			}
 			if got := len(f.servers[0].Received("notifications/cancelled")); got != 1 {
-				t.Errorf("the server was told %d times that nobody waits", got)
+				t.Errorf("the server got %d cancellations, want 1", got)
 			}
 		})
 	}
 }
 
-// A call that may take minutes does not use them to wait for a server's long Retry-After.
+// A call that may take minutes does not spend them on a server's long Retry-After.
 func TestCallDoesNotWaitForLong(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{CallTime: 10 * time.Minute}, upstreamtest.Options{})

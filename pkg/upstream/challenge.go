@@ -116,7 +116,7 @@ func (o *operation) challenge(out *outcome.Outcome) *outcome.Challenge {
 	return c
 }
 
-var errNoMetadata = errors.New("it publishes no metadata")
+var errNoMetadata = errors.New("the server publishes no metadata")
 
 // metadata adds the metadata of the server's resource to c. The request has no configured header.
 func (l *load) metadata(ctx context.Context, c *outcome.Challenge, named string) error {

@@ -69,34 +69,34 @@ func TestSignInRequired(t *testing.T) {
 		"the challenge names the metadata": {
 			signInServer{bearerScope, "/meta", resource, 0}, "X-Api-Key", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}, Metadata: "http://server0:80/meta", Issuers: issuer}, 1},
-		"at the well-known place of the path": {
+		"metadata at the well-known address of the path": {
 			signInServer{"", wellKnown + "/mcp", resource, 0}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Scopes: []string{"read", "write"}, Listed: true, Metadata: "http://server0:80" + wellKnown + "/mcp", Issuers: issuer}, 1},
-		"at the well-known place of the host": {
+		"metadata at the well-known address of the host": {
 			signInServer{"Bearer", wellKnown, `{"resource": "http://SERVER0:80/"}`, 0}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: "Bearer", Metadata: "http://server0:80" + wellKnown}, 2},
-		"there is none":           {signInServer{challenge: "Bearer"}, "", outcome.ReasonSignInRequired, &outcome.Challenge{Text: "Bearer"}, 2},
-		"nothing at all is named": {signInServer{}, "", outcome.ReasonAuthRequired, nil, 2},
+		"there is no metadata": {signInServer{challenge: "Bearer"}, "", outcome.ReasonSignInRequired, &outcome.Challenge{Text: "Bearer"}, 2},
+		"no challenge":         {signInServer{}, "", outcome.ReasonAuthRequired, nil, 2},
 		"the name of the scheme in a value": {
 			signInServer{challenge: `Basic realm="Bearer"`}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: `Basic realm="Bearer"`}, 0},
 		"a second scheme": {
 			signInServer{challenge: `Basic realm="x", bearer`}, "", outcome.ReasonSignInRequired, &outcome.Challenge{Text: `Basic realm="x", bearer`}, 2},
-		"another scheme is wanted": {
+		"another scheme is required": {
 			signInServer{`Basic realm="x"`, wellKnown, resource, 0}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: `Basic realm="x"`}, 0},
 		"a credential was refused": {
 			signInServer{bearerScope, "/meta", resource, 0}, "Authorization", outcome.ReasonAuthRequired,
 			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}, Sent: true, Metadata: "http://server0:80/meta"}, 0},
-		"a credential was refused, and nothing is named": {
+		"a credential was refused, without a challenge": {
 			signInServer{}, "Authorization", outcome.ReasonAuthRequired, &outcome.Challenge{Sent: true}, 0},
 		"the metadata is elsewhere": {
 			signInServer{challenge: `Bearer resource_metadata=http://server1:80/meta`}, "", outcome.ReasonSignInRequired,
-			&outcome.Challenge{Text: `Bearer resource_metadata=http://server1:80/meta`, Fault: "its metadata are not at the server's own scheme, host and port, and were not read"}, 0},
+			&outcome.Challenge{Text: `Bearer resource_metadata=http://server1:80/meta`, Fault: "the server's metadata are at another scheme, host or port, and were not read"}, 0},
 		"the metadata redirects": {
 			signInServer{bearer, "/meta", "", 307}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: bearer, Fault: "server0:80 answers a request for metadata with HTTP status 307"}, 1},
 		"the metadata is about another resource": {
 			signInServer{bearer, "/meta", `{"resource": "http://server0/mc", "authorization_servers": ["https://login.example"]}`, 0}, "", outcome.ReasonResourceMismatch,
-			&outcome.Challenge{Text: bearer, Fault: "its metadata describe another resource"}, 1},
+			&outcome.Challenge{Text: bearer, Fault: "the server's metadata describe another resource"}, 1},
 		"the metadata is endless": {
 			signInServer{bearer, "/meta", strings.Repeat(" ", 64<<10) + resource, 0}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: bearer, Fault: "the answer of server0:80 is longer than 65536 bytes"}, 1},
@@ -120,7 +120,7 @@ func TestSignInRequired(t *testing.T) {
 				t.Error(diff)
 			}
 			if _, err := f.call(Call{Name: "x"}); strings.Contains(err.Error(), "login.example") {
-				t.Errorf("a call says %v", err)
+				t.Errorf("the error of a call names the issuer: %v", err)
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func TestSignInMetadataHangs(t *testing.T) {
 		began := time.Now()
 		f.loads(denied, outcome.ReasonSignInRequired)
 		if took := time.Since(began); took != metadataTime {
-			t.Errorf("it took %v", took)
+			t.Errorf("Load took %v, want %v", took, metadataTime)
 		}
 	})
 }

@@ -98,7 +98,7 @@ func TestClassifyConnections(t *testing.T) {
 		{"broken pipe", evidence{err: &net.OpError{Op: "write", Err: syscall.EPIPE}}, transient, outcome.ReasonReset},
 		{"EOF before headers", evidence{err: &url.Error{Op: "Post", Err: io.EOF}, exchange: &exchange{sent: true}}, transient, outcome.ReasonReset},
 		{"closed before anything was sent", evidence{err: &url.Error{Op: "Post", Err: errors.New("http: server closed idle connection")}}, transient, outcome.ReasonReset},
-		{"a text that says so", evidence{err: errors.New("http: server closed idle connection")}, permanent, outcome.ReasonUnknown},
+		{"the same text without the type", evidence{err: errors.New("http: server closed idle connection")}, permanent, outcome.ReasonUnknown},
 		{"unexpected EOF in a body", evidence{err: io.ErrUnexpectedEOF, exchange: answered(200, "{")}, transient, outcome.ReasonReset},
 		{"stream ended", evidence{err: errStreamEnded, exchange: answered(200, "")}, transient, outcome.ReasonReset},
 		{"unknown authority", evidence{err: &egress.TLSError{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}}, permanent, outcome.ReasonTLS},
@@ -173,8 +173,8 @@ func TestClassifyAuthorizationOutage(t *testing.T) {
 		{"other case", refused(answered(403, "Request Timeout")), denied, forbidden},
 		{"body cut off", refused(&exchange{status: 403, body: []byte(out)}), denied, forbidden},
 		{"body too long", refused(answered(403, out+strings.Repeat(" ", 1024))), denied, forbidden},
-		{"said to be JSON", refused(answered(403, out, "Content-Type", "application/json")), denied, forbidden},
-		{"said to be HTML", refused(answered(403, out, "Content-Type", "text/html; charset=utf-8")), denied, forbidden},
+		{"declared as JSON", refused(answered(403, out, "Content-Type", "application/json")), denied, forbidden},
+		{"declared as HTML", refused(answered(403, out, "Content-Type", "text/html; charset=utf-8")), denied, forbidden},
 		{"with a challenge", refused(answered(401, out, "Www-Authenticate", "Bearer")), denied, outcome.ReasonSignInRequired},
 		{"with an empty challenge", refused(answered(401, out, "Www-Authenticate", "")), denied, outcome.ReasonAuthRequired},
 		{"the backend answered", envoy(answered(403, out, "X-Envoy-Upstream-Service-Time", "3")), denied, forbidden},
@@ -183,7 +183,7 @@ func TestClassifyAuthorizationOutage(t *testing.T) {
 		{"envoy UAEX is a denial", envoy(answered(403, "", "X-Envoy-Response-Flags", "UAEX")), denied, forbidden},
 		{"envoy ext_authz_error", envoy(answered(403, "", "X-Envoy-Response-Code-Details", "ext_authz_error")), transient, outage},
 		{"envoy ext_authz_denied", envoy(answered(403, "", "X-Envoy-Response-Code-Details", "ext_authz_denied")), denied, forbidden},
-		{"envoy headers of an untold proxy", refused(answered(403, "", "X-Envoy-Response-Flags", "UT")), denied, forbidden},
+		{"envoy headers of an unconfigured proxy", refused(answered(403, "", "X-Envoy-Response-Flags", "UT")), denied, forbidden},
 		{"envoy with a JSON-RPC body", envoy(answered(403, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}`, "X-Envoy-Response-Flags", "UT")), denied, forbidden},
 		{"envoy with other JSON", envoy(answered(403, `{"code":403}`, "X-Envoy-Response-Flags", "UT")), transient, outage},
 		{"envoy with JSON cut off", envoy(&exchange{status: 403, body: []byte(`{"co`), header: http.Header{"X-Envoy-Response-Flags": {"UT"}}}), denied, forbidden},
@@ -216,7 +216,7 @@ func TestClassifyPriority(t *testing.T) {
 		{"a reset over the rest", evidence{err: errors.Join(refused, reset)}, transient, outcome.ReasonReset},
 		{"a reset over a status", evidence{err: io.ErrUnexpectedEOF, exchange: answered(404, "")}, transient, outcome.ReasonReset},
 		{"a denial over a fault of the config", evidence{err: &configError{msg: "x"}, exchange: answered(403, "")}, denied, forbidden},
-		{"only an outage turns a denial round", evidence{err: reset, exchange: answered(403, "request timeout")}, transient, outage},
+		{"only an outage overrides a denial", evidence{err: reset, exchange: answered(403, "request timeout")}, transient, outage},
 	})
 }
 
@@ -239,7 +239,7 @@ func TestRulesHaveReasonsOfTheSet(t *testing.T) {
 		}
 		o := outcome.Outcome{Status: r.status, Reason: r.reason}
 		if r.status == permanent && strings.Contains(o.Message("s"), "the cause is not known") {
-			t.Errorf("reason %q has no words", r.reason)
+			t.Errorf("reason %q has no text", r.reason)
 		}
 	}
 }

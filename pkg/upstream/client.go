@@ -96,9 +96,9 @@ type Options struct {
 	// Observe, if set, gets the outcome of each load and each call. It must not block.
 	Observe func(ctx context.Context, o outcome.Outcome)
 
-	// Trace reports whether requests to a server carry the trace of the call: the gateway's trace,
-	// or the caller's if the gateway has none. A trace id links calls on this system and on other
-	// systems, so a nil Trace sends none.
+	// Trace reports whether requests to a server include the trace of the call: the gateway's
+	// trace, or the caller's if the gateway has none. A trace id links calls of different systems,
+	// so the default is to send none. nil: none.
 	Trace func(server string) bool
 
 	Now    func() time.Time                        // nil: time.Now

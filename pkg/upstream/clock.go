@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A clock is the context of a call whose caller can answer questions. It ends when the call's time
-// is up. It stops while a question is open, because a person's time does not count against the
-// server.
+// A clock is the context of a call whose caller can answer questions. The context ends when the
+// call's time is up. The clock stops while a question is open, because a person's time does not
+// count against the server.
 type clock struct {
 	context.Context
 	cancel context.CancelCauseFunc

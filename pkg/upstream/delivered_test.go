@@ -42,13 +42,13 @@ func TestCallDelivered(t *testing.T) {
 		{"500", status(500, ""), true, "MCP server 's' answered with HTTP status 500."},
 		{"502", status(502, ""), true, "MCP server 's' answered with HTTP status 502."},
 		{"504", status(504, ""), true, "MCP server 's' answered with HTTP status 504."},
-		{"503 of a proxy that lost the server", status(503, "", "X-Envoy-Response-Flags", "UC"), true, "MCP server 's' answered with HTTP status 503."},
+		{"503 of a proxy after a lost connection", status(503, "", "X-Envoy-Response-Flags", "UC"), true, "MCP server 's' answered with HTTP status 503."},
 		{"503 of the server itself", status(503, `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"half done"}}`), true, "MCP server 's' answered with HTTP status 503."},
 		{"408", status(408, ""), true, "MCP server 's' answered with HTTP status 408."},
 		{"400", status(400, ""), true, "MCP server 's' answered with HTTP status 400."},
 		{"409", status(409, ""), true, "MCP server 's' answered with HTTP status 409."},
 		{"422", status(422, ""), true, "MCP server 's' answered with HTTP status 422."},
-		{"303, after the fact", status(303, "", "Location", "/done"), true, "MCP server 's' answered with HTTP status 303."},
+		{"303 after the call", status(303, "", "Location", "/done"), true, "MCP server 's' answered with HTTP status 303."},
 		{"authorization timed out, or the server did", status(403, "upstream request timeout"), true, "MCP server 's' answered with HTTP status 403."},
 		{"HTML", upstreamtest.HTML(), true, "MCP server 's' gave an answer that is not valid MCP."},
 		{"invalid JSON", upstreamtest.BadJSON(), true, "MCP server 's' gave an answer that is not valid MCP."},
@@ -56,7 +56,7 @@ func TestCallDelivered(t *testing.T) {
 		{"202 instead of an answer", status(202, ""), true, "MCP server 's' gave an answer that is not valid MCP."},
 
 		{"429", status(429, "", "Retry-After", "60"), false, "MCP server 's' takes no more calls for the moment."},
-		{"503 at the door", status(503, "", "Retry-After", "60"), false, "MCP server 's' is starting up or briefly unavailable."},
+		{"503 with Retry-After", status(503, "", "Retry-After", "60"), false, "MCP server 's' is starting up or briefly unavailable."},
 		{"503 of a balancer", status(503, `{"message":"Service Unavailable"}`), false, "MCP server 's' is starting up or briefly unavailable."},
 		{"401", status(401, ""), false, "Access to MCP server 's' was denied."},
 		{"403", status(403, "RBAC: access denied"), false, "Access to MCP server 's' was denied."},
@@ -79,7 +79,7 @@ func TestCallDelivered(t *testing.T) {
 			}
 		})
 	}
-	t.Run("once is for good", func(t *testing.T) { // no later attempt undoes an earlier effect
+	t.Run("stays delivered", func(t *testing.T) { // a later attempt does not undo an earlier effect
 		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		f.servers[0].FailOn("tools/call", 1, upstreamtest.Reset())
 		f.servers[0].FailOn("tools/call", -1, upstreamtest.Status(429, ""))
@@ -94,7 +94,7 @@ func TestCallNotSent(t *testing.T) {
 		"reset": upstreamtest.Reset(), "500": upstreamtest.Status(500, ""), "not MCP": upstreamtest.HTML(), "no connection": nil,
 		"too large": func(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(make([]byte, maxResponse+1)) // a client that is gone reads no answer
+			_, _ = w.Write(make([]byte, maxResponse+1)) // the client has disconnected, so the write may fail
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,14 +164,15 @@ func TestCallTooLargeResult(t *testing.T) {
 	}
 }
 
-// Nobody knows whether an answer that exceeds the limit after decompression is a result.
+// If an answer exceeds the limit after decompression, the gateway cannot know whether it is a
+// result.
 func TestCallCompressedBomb(t *testing.T) {
 	for _, media := range []string{"application/json", "text/event-stream"} {
 		f := failingOn(t, "tools/call", func(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			w.Header().Set("Content-Type", media)
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
-			_, _ = z.Write(make([]byte, 64<<20)) // the client hangs up
+			_, _ = z.Write(make([]byte, 64<<20)) // the client closes the connection
 			_ = z.Close()
 		}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		e := f.fails(Call{Name: "x", Retry: true})

@@ -35,8 +35,8 @@ type question struct {
 }
 
 // A questions holds the questions of a server during one operation. Each question has its own
-// goroutine, so that the operation continues to read the stream. A nil *questions is for a server
-// that asks nothing.
+// goroutine, so that the operation continues to read the stream. A nil *questions means that the
+// server has asked nothing.
 type questions struct {
 	mu         sync.Mutex
 	came       int // requests of the server

@@ -33,7 +33,7 @@ func TestServerRequests(t *testing.T) {
 		{"roots", "roots/list", echo, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
 		{"sampling", "sampling/createMessage", echo, false, `\"code\":-32601`, noteJSON + `],"isError":true}`},
 		{"unknown", "tasks/strange", echo, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
-		{"the tool does without", "elicitation/create", `{"content":[{"type":"text","text":%s}]}`, true, `\"code\":-32601`, `}"}]}`},
+		{"the tool succeeds without an answer", "elicitation/create", `{"content":[{"type":"text","text":%s}]}`, true, `\"code\":-32601`, `}"}]}`},
 		{"no content", "elicitation/create", `{"structuredContent":{"told":%s},"isError":true}`, true, `\"code\":-32601`, `"content":[` + noteJSON + `]}`},
 		{"empty content", "roots/list", `{"x":%s,"isError":true,"content":[ ]}`, true, `\"code\":-32601`, `"content":[ ` + noteJSON + `]}`},
 	} {

@@ -16,10 +16,10 @@ const maxEvidence = 4 << 10
 
 // An exchange holds the facts of one HTTP request and its response.
 type exchange struct {
-	sent     bool // there was a connection, so the request may have arrived
+	sent     bool // there was a connection, so the server may have the request
 	session  bool // the request carried a session id
 	answered bool // bytes came back
-	garbled  bool // the bytes that came back do not begin like HTTP
+	garbled  bool // the answer does not begin like HTTP
 	unpacked bool // the body came compressed
 
 	status   int // 0: no response

@@ -22,8 +22,8 @@ func TestLoadAndCall(t *testing.T) {
 		o    upstreamtest.Options
 		want string // methods of one load and two calls
 	}{
-		{"both eras", upstreamtest.Options{}, modern + " tools/list tools/call tools/call"},
-		{"stateless era alone", upstreamtest.Options{Protocols: upstreamtest.Modern}, modern + " tools/list tools/call tools/call"},
+		{"both protocols", upstreamtest.Options{}, modern + " tools/list tools/call tools/call"},
+		{"only the stateless protocol", upstreamtest.Options{Protocols: upstreamtest.Modern}, modern + " tools/list tools/call tools/call"},
 		{"stateless, event streams", upstreamtest.Options{Protocols: upstreamtest.Modern, SSE: true}, modern + " tools/list tools/call tools/call"},
 		{"handshake, no session", upstreamtest.Options{Protocols: upstreamtest.Legacy}, handshake + " tools/list tools/call tools/call"},
 		{"handshake, sessions", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true},
@@ -60,13 +60,13 @@ func TestLegacyRequests(t *testing.T) {
 		t.Errorf("protocol version = %q, want the one that the server chose", got)
 	}
 	if got := list.Header.Values("Mcp-Method"); got != nil {
-		t.Errorf("Mcp-Method = %q, which that era does not know", got)
+		t.Errorf("Mcp-Method = %q, want none in the handshake protocol", got)
 	}
 	if strings.Contains(string(list.Body), "_meta") {
-		t.Errorf("body %s has metadata, which that era does not need", list.Body)
+		t.Errorf("body %s has _meta, want none in the handshake protocol", list.Body)
 	}
 	if got := f.servers[0].Received("initialize")[0].Header.Get("Mcp-Protocol-Version"); got != "" {
-		t.Errorf("initialize bears version %q before there is one", got)
+		t.Errorf("initialize has the version header %q, want none", got)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestLostSession(t *testing.T) {
 		}
 		f.received(again)
 	})
-	t.Run("between pages starts the list anew", func(t *testing.T) {
+	t.Run("between pages, the list starts again", func(t *testing.T) {
 		f := newFixture(t, Options{}, legacy)
 		f.servers[0].FailOn("tools/list", -1, second(func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
 			s.EndSessions()
@@ -123,13 +123,13 @@ func TestVersionNegotiation(t *testing.T) {
 		f.loads(permanent, outcome.ReasonVersion)
 		f.received("server/discover")
 	})
-	t.Run("refused, and named as supported", func(t *testing.T) {
+	t.Run("refused once, but listed as supported", func(t *testing.T) {
 		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		f.servers[0].FailOn("server/discover", 1, version(`"2026-07-28"`))
 		f.available()
 		f.received("server/discover server/discover tools/list")
 	})
-	t.Run("refused and named for ever", func(t *testing.T) {
+	t.Run("always refused, but listed as supported", func(t *testing.T) {
 		f := failingOn(t, "server/discover", version(`"2026-07-28"`), upstreamtest.Options{})
 		f.loads(permanent, outcome.ReasonVersion)
 		f.received("server/discover server/discover")
@@ -176,7 +176,7 @@ func TestPages(t *testing.T) {
 		f.servers[0].FailOn("tools/list", 1, upstreamtest.Result(`{"tools":[]}`))
 		f.available()
 		if body := string(f.servers[0].Received("tools/list")[1].Body); !strings.Contains(body, `"cursor":`+cursor) {
-			t.Errorf("second page asked for with %s, want cursor %s", body, cursor)
+			t.Errorf("request of the second page = %s, want cursor %s", body, cursor)
 		}
 	})
 }

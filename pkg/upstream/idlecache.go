@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// The gateway ends a program that nobody calls. A sync does not start it again each minute to get
-// the same listing. The listing can hardly change while the program does not run.
+// The gateway ends a program that nobody calls. A sync does not start the program again each minute
+// only to get the same listing, because the listing hardly changes while the program does not run.
 
 // idleListing returns the last listing of the server's program. It returns false if the program has
 // not ended since that listing, or if another program of the server has started since.
@@ -58,7 +58,7 @@ func (ps *programs) keep(targets []Target) {
 func (ps *programs) end(ctx context.Context) {
 	ps.mu.Lock()
 	for _, s := range ps.slots {
-		s.running = nil // the program has to end
+		s.running = nil // the program will end
 	}
 	ps.mu.Unlock()
 	ps.host.Close(ctx, exitPatience)

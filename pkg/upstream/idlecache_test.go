@@ -22,11 +22,11 @@ func TestProgramSleeps(t *testing.T) {
 
 	asleep := c.Load(t.Context(), target)
 	if !ended() || len(asleep.Tools) != len(first.Tools) || !asleep.CheckedAt.Equal(first.CheckedAt) {
-		t.Errorf("a sync asked a server that sleeps: %+v", asleep)
+		t.Errorf("a sync started an idle server: %+v", asleep)
 	}
 	textOf(t, c, target, Call{Name: "count", Owner: session.Owner{Agent: "a"}})
 	if awake := c.Load(t.Context(), target); awake.Status != outcome.Available || awake.CheckedAt.Equal(first.CheckedAt) {
-		t.Errorf("a call started the server, and a sync did not ask it: %+v", awake)
+		t.Errorf("a sync did not load a server that a call had started: %+v", awake)
 	}
 	local.Until(t, "the idle programs are ended", ended)
 
@@ -34,7 +34,7 @@ func TestProgramSleeps(t *testing.T) {
 	changed.Args = []string{"--other"}
 	target.Command = &changed
 	if other := c.Load(t.Context(), target); other.Status != outcome.Available || ended() {
-		t.Errorf("a sync did not ask a server that changed: %+v", other)
+		t.Errorf("a sync did not load a server with a changed command: %+v", other)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestOfficialServers(t *testing.T) {
 	}
 }
 
-// TestOfficialClient checks the test server with a client that others wrote.
+// TestOfficialClient checks the test server with the official client.
 func TestOfficialClient(t *testing.T) {
 	for _, o := range []upstreamtest.Options{
 		{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Modern, SSE: true}, {Protocols: upstreamtest.Legacy}, {Protocols: upstreamtest.Legacy, Sessions: true, SSE: true}, {},

@@ -78,8 +78,8 @@ func TestLoadItems(t *testing.T) {
 	}
 }
 
-// A load of a server without prompts and resources lists only tools. A load of a server without
-// tools lists the rest.
+// If a server declares no prompts and resources, a load lists only its tools. If a server declares
+// no tools, a load lists the other kinds.
 func TestLoadAsksForWhatIsDeclared(t *testing.T) {
 	for name, tt := range map[string]struct {
 		o    upstreamtest.Options
@@ -107,7 +107,7 @@ func TestLoadAsksForWhatIsDeclared(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(slices.Repeat(tt.want, 2), got); diff != "" {
-				t.Errorf("%s: lists asked for by two loads (-want +got):\n%s", name, diff)
+				t.Errorf("%s: lists requested by two loads (-want +got):\n%s", name, diff)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func TestLoadBadItems(t *testing.T) {
 	}
 }
 
-// A load asks a server without sessions again for its capabilities after an hour, and not before.
+// A load requests the capabilities of a server without sessions again after an hour, not earlier.
 func TestLoadAsksAgainWhatIsDeclared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern, Prompts: raws()})
@@ -205,7 +205,7 @@ func TestLoadAsksAgainWhatIsDeclared(t *testing.T) {
 			f.available()
 		}
 		if n := len(f.servers[0].Received("server/discover")); n != 2 {
-			t.Errorf("the server was asked %d times what it declares, want 2", n)
+			t.Errorf("%d requests of the server's capabilities, want 2", n)
 		}
 	})
 }

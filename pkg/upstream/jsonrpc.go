@@ -32,8 +32,8 @@ var (
 	errOtherReply = brokenProtocol("the answer is to another request")
 )
 
-// parseReply reads one JSON-RPC message. It returns errNotReply for a message that is no response,
-// and a [protocolError] for input that is no JSON-RPC.
+// parseReply reads one JSON-RPC message. It returns errNotReply for a message that is not a
+// response, and a [protocolError] for input that is not JSON-RPC.
 func parseReply(raw []byte) (reply, error) {
 	var r reply
 	var version, fault json.RawMessage

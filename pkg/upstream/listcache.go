@@ -78,7 +78,7 @@ func (p *pageReader) unchanged(id int64, raw []byte) bool {
 	return true
 }
 
-// reply is [replyTo] without a result for an unchanged reply.
+// reply works like [replyTo], but returns no result for an unchanged reply.
 func (p *pageReader) reply(id int64, raw []byte) (json.RawMessage, error) {
 	if p.unchanged(id, raw) {
 		return nil, nil

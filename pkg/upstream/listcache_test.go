@@ -38,7 +38,7 @@ func TestLoadSame(t *testing.T) {
 					f.targets[0].Lists = got.Lists
 					if same {
 						if got.Tools != nil || got.Items != nil {
-							t.Errorf("%s: %d tools and %d items come with it", step, len(got.Tools), len(got.Items))
+							t.Errorf("%s: an unchanged load has %d tools and %d items, want none", step, len(got.Tools), len(got.Items))
 						}
 						got.Same, got.Tools, got.Items = false, want.Tools, want.Items
 					}
@@ -55,18 +55,18 @@ func TestLoadSame(t *testing.T) {
 				}
 				before := f.targets[0].Lists
 				f.targets[0].Lists = ""
-				load("a caller that has nothing", false)
+				load("a caller without lists", false)
 				f.targets[0].Lists = "other"
-				load("a caller that has something else", false)
+				load("a caller with other lists", false)
 
 				server.SetTools(list(2))
 				load("fewer tools", false)
 				f.targets[0].Lists = before
-				load("a caller that has what was", false)
+				load("a caller with earlier lists", false)
 				server.SetTools(o.Tools)
-				load("all of them", false)
+				load("all tools again", false)
 				if f.targets[0].Lists != before {
-					t.Errorf("the lists of before are %q, they were %q", f.targets[0].Lists, before)
+					t.Errorf("digest of the restored lists = %q, want %q", f.targets[0].Lists, before)
 				}
 				items := upstreamtest.Items{Prompts: o.Prompts, Resources: o.Resources, Templates: raws(`{"uriTemplate":"note://{other}","name":"any"}`)}
 				server.SetItems(items)
@@ -74,14 +74,14 @@ func TestLoadSame(t *testing.T) {
 				load("nothing", true)
 				items.Prompts = items.Prompts[:2]
 				server.SetItems(items)
-				load("a prompt less", false)
+				load("one prompt less", false)
 				items.Prompts = raws()
 				server.SetItems(items)
 				load("no prompts", false)
 				load("nothing", true)
 				server.FailOn("resources/list", 2, upstreamtest.Status(500, ""))
 				load("resources that cannot be read", false)
-				load("they are back", false)
+				load("readable resources again", false)
 				load("nothing", true)
 
 				swapped := append([]json.RawMessage{}, o.Tools...)
@@ -89,7 +89,7 @@ func TestLoadSame(t *testing.T) {
 				server.SetTools(swapped)
 				load("another order", false)
 				time.Sleep(2 * maxDeclared)
-				load("nothing, after a new handshake", true)
+				load("no change, after a new handshake", true)
 			})
 		})
 	}

@@ -20,8 +20,8 @@ import (
 // has calls that want such messages.
 
 const (
-	listenWait = 500 * time.Millisecond // wait once for each session: earlier messages are lost
-	listenIdle = 10 * time.Second       // after the last call, the stream closes
+	listenWait = 500 * time.Millisecond // maximum wait, once for each session; messages before the stream opens are lost
+	listenIdle = 10 * time.Second       // the stream closes this long after the last call
 )
 
 // A listenStream is the stream of one session.
@@ -85,7 +85,7 @@ func (h *listenStream) await(ctx context.Context) {
 	}
 }
 
-// openListenStream opens the stream of a session, in a goroutine of its own.
+// openListenStream opens the stream of a session, in a new goroutine.
 func (c *Client) openListenStream(ep *endpoint, s mcpSession) *listenStream {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &listenStream{cancel: cancel, ready: make(chan struct{})}

@@ -17,12 +17,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A server that does not name the call of a question sends the question on the stream that its
-// client holds open.
+// If a server's question does not name its call, the server sends it on the stream that the client
+// holds open.
 func TestAskedBesideTheCall(t *testing.T) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(_ context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
-		apart, cancel := context.WithTimeout(context.Background(), 10*time.Second) // not the call's
+		apart, cancel := context.WithTimeout(context.Background(), 10*time.Second) // not the context of the call
 		defer cancel()
 		_ = req.Session.Log(apart, &sdk.LoggingMessageParams{Level: "warning", Data: "apart"}) //nolint:staticcheck // servers of the handshake protocol use it
 		e, err := req.Session.Elicit(apart, &sdk.ElicitParams{Message: "sure?"})
@@ -61,7 +61,7 @@ func TestAskedBesideTheCall(t *testing.T) {
 	c.EndSessions(t.Context())
 	local.Until(t, "the stream is closed", func() bool { return open.Load() == 0 })
 
-	if _, err := c.Call(t.Context(), target, Call{Owner: owner("b"), Name: "ask"}); err != nil { // it wants no messages and opens no stream
+	if _, err := c.Call(t.Context(), target, Call{Owner: owner("b"), Name: "ask"}); err != nil { // this call wants no messages, and so opens no stream
 		t.Error(err)
 	}
 	if gets.Load() != 1 {
@@ -69,7 +69,7 @@ func TestAskedBesideTheCall(t *testing.T) {
 	}
 }
 
-// A session asks a server once for such a stream. The stream closes when there are no calls.
+// A session requests such a stream once. The stream closes when there are no calls.
 func TestHeldStreams(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		var open atomic.Int32
@@ -83,7 +83,7 @@ func TestHeldStreams(t *testing.T) {
 				open.Add(1)
 				defer open.Add(-1)
 				w.Header().Set("Content-Type", "text/event-stream")
-				_ = http.NewResponseController(w).Flush() // a client that is gone reads nothing
+				_ = http.NewResponseController(w).Flush() // fails if the client has disconnected
 				<-r.Context().Done()
 			})
 		}})
@@ -105,7 +105,7 @@ func TestHeldStreams(t *testing.T) {
 		call("a")
 		call("a")
 		if gets() != 1 || time.Since(start) != 0 {
-			t.Errorf("%d streams were asked for, in %v", gets(), time.Since(start))
+			t.Errorf("%d streams were requested, in %v", gets(), time.Since(start))
 		}
 		has = true
 		call("b")
@@ -115,13 +115,13 @@ func TestHeldStreams(t *testing.T) {
 		}
 		time.Sleep(listenIdle + time.Second)
 		if open.Load() != 0 {
-			t.Errorf("%d streams are open later", open.Load())
+			t.Errorf("%d streams are open after the idle time", open.Load())
 		}
 		call("b")
 		f.servers[0].EndSessions()
 		call("b")
 		if open.Load() != 1 {
-			t.Errorf("%d streams are open, want that of the new session", open.Load())
+			t.Errorf("%d streams are open, want 1, of the new session", open.Load())
 		}
 		f.Close()
 	})
@@ -149,13 +149,13 @@ func TestHeldStreamIsAwaitedOnce(t *testing.T) {
 			if took := time.Since(start) - slept; took != listenWait {
 				t.Errorf("the calls took %v", took)
 			}
-			if i > 2 { // the stream has closed and opens again
+			if i > 2 { // by now, the stream has closed and opens again
 				time.Sleep(time.Minute)
 				slept += time.Minute
 			}
 		}
 		if got := gets.Load(); got != 2 {
-			t.Errorf("%d streams were asked for", got)
+			t.Errorf("%d streams were requested", got)
 		}
 		f.Close()
 	})

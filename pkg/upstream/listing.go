@@ -47,7 +47,7 @@ func (list listOf) declared(s *mcpSession) bool {
 }
 
 // absent reports whether the error "unknown method" means that the server has no such items. Many
-// servers declare resources without templates, or declare all features of their library.
+// servers declare resources but have no templates, or declare all features of their library.
 func (list listOf) absent(s *mcpSession) bool { return list.kind != tool.Tool || !list.declared(s) }
 
 // others reads the lists that the server declares in addition to its tools. An error in one list

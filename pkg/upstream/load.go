@@ -35,15 +35,15 @@ func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 	return c.load(ctx, t, func(outcome.Outcome) {})
 }
 
-// load is Load. It calls note with the outcome of each attempt; note must not block.
+// load works like Load. It also calls note with the outcome of each attempt; note must not block.
 func (c *Client) load(ctx context.Context, t Target, note func(outcome.Outcome)) outcome.Outcome {
 	ended := make(chan outcome.Outcome, 1)
 	go c.loadHere(ctx, t, note, func(out outcome.Outcome) { ended <- out })
 	return <-ended
 }
 
-// loadHere is load on a goroutine that it may leave behind if the load ignores its deadline. It
-// calls ended once with the outcome, at most shortly after the deadline.
+// loadHere works like load, but on a goroutine that it may leave behind if the load ignores its
+// deadline. It calls ended once with the outcome, at most shortly after the deadline.
 func (c *Client) loadHere(ctx context.Context, t Target, note, ended func(outcome.Outcome)) {
 	start := c.o.Now()
 	span := observe.StartSpan(ctx, observe.Load)
@@ -153,7 +153,7 @@ func (l *load) run() outcome.Outcome {
 	case l.ep != nil:
 		out.Connected = l.ep.token.Reveal() != ""
 	case out.SignInEnded(), out.Reason == outcome.ReasonAuthzUnavailable:
-		out.Connected = true // without an endpoint, only the token has these reasons
+		out.Connected = true // without an endpoint, only a failed token has these reasons
 	}
 	if out.Status == outcome.Available {
 		l.others(&out, &found)

@@ -37,7 +37,7 @@ func TestLoadTimes(t *testing.T) {
 		{"no time at all", 300 * ms, "server/discover", -1, hang, 1, timeout, 1, 0},
 		{"slow, but in time", 0, "server/discover", -1, upstreamtest.Slow(4 * sec), 1, "", 1, 4 * sec},
 		{"three quick failures", 0, "server/discover", -1, upstreamtest.Status(500, ""), 1, outcome.ReasonHTTP5xx, 3, 750 * ms},
-		{"a limit that does not fit", 0, "server/discover", -1, upstreamtest.Status(429, "", "Retry-After", "30"), 1, outcome.ReasonRateLimited, 1, 0},
+		{"Retry-After longer than the time left", 0, "server/discover", -1, upstreamtest.Status(429, "", "Retry-After", "30"), 1, outcome.ReasonRateLimited, 1, 0},
 		{"ten pages of 4 s", 0, "tools/list", -1, upstreamtest.Slow(4 * sec), 10, "", 1, 40 * sec},
 		{"60 s for all pages", 0, "tools/list", -1, upstreamtest.Slow(4 * sec), 20, timeout, 1, time.Minute},
 		{"the caller's deadline before the last page", 30 * sec, "tools/list", -1, upstreamtest.Slow(4 * sec), 20, timeout, 1, 29500 * ms},
@@ -192,7 +192,7 @@ func TestErrorsAndLogs(t *testing.T) {
 	for _, got := range []string{out.Error, refused.Error, failed.Error(), text.String()} {
 		for _, secret := range []string{token, query, "query-secret", password, "plain-header-value", "someone"} {
 			if strings.Contains(got, secret) {
-				t.Errorf("%q is in %s", secret, got)
+				t.Errorf("secret %q is in %s", secret, got)
 			}
 		}
 	}

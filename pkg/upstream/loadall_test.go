@@ -65,11 +65,11 @@ func TestLoadAllInTrouble(t *testing.T) {
 				t.Errorf("%s = %s %s after %d attempts with %d tools, want %s after %d with %d", f.targets[i].ID, o.Status, o.Reason, o.Attempts, len(o.Tools), want.Status, want.Attempts, n)
 			}
 			if want.Status == denied && len(f.servers[i].Requests()) != 1 {
-				t.Errorf("%s was asked %d times after it had denied", o.ServerID, len(f.servers[i].Requests())-1)
+				t.Errorf("%s got %d more requests after a denial", o.ServerID, len(f.servers[i].Requests())-1)
 			}
 		}
 		if len(outs) != 70 || all > 10500*time.Millisecond || well > 4*time.Second {
-			t.Errorf("%d outcomes in %v, the last healthy one after %v; want no more than one hanging server's 10 s and what the rest needs", len(outs), all, well)
+			t.Errorf("%d outcomes in %v, the last healthy one after %v; want at most 10.5 s for all, and 4 s for the healthy servers", len(outs), all, well)
 		}
 		t.Logf("70 servers, 25 in trouble: all after %v, the 50 available ones after %v (fake clock)", all, well)
 	})
@@ -87,9 +87,9 @@ func TestLoadAllColdAuthorization(t *testing.T) {
 		ok       func(ids map[outcome.Status][]string) bool
 	}{
 		{"eight at first and retry: every server loads", burst, &upstreamtest.Authz{Cold: 8}, 8, 0, func(ids map[outcome.Status][]string) bool { return len(ids[outcome.Available]) == 70 }},
-		{"one that is warm and slower than the fleet grows", burst, &upstreamtest.Authz{}, -1, 0, func(ids map[outcome.Status][]string) bool { return len(ids[outcome.Available]) == 70 }},
-		{"without a bound it fails", 70, &upstreamtest.Authz{Cold: 8}, -1, 0, func(ids map[outcome.Status][]string) bool { return len(ids[transient]) > 0 }},
-		{"a clean no is not tried again", burst, &upstreamtest.Authz{Deny: true, Parallel: 70}, -1, 70, func(ids map[outcome.Status][]string) bool { return len(ids[denied]) == 70 }},
+		{"warm, but slower than the loads begin", burst, &upstreamtest.Authz{}, -1, 0, func(ids map[outcome.Status][]string) bool { return len(ids[outcome.Available]) == 70 }},
+		{"fails without a limit", 70, &upstreamtest.Authz{Cold: 8}, -1, 0, func(ids map[outcome.Status][]string) bool { return len(ids[transient]) > 0 }},
+		{"a denial is not retried", burst, &upstreamtest.Authz{Deny: true, Parallel: 70}, -1, 70, func(ids map[outcome.Status][]string) bool { return len(ids[denied]) == 70 }},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, Options{Concurrency: 70, Jitter: New(nil).o.Jitter}, slices.Repeat([]upstreamtest.Options{{Tools: tools(3), Protocols: upstreamtest.Modern, Front: tt.authz.Front}}, 70)...)
@@ -130,7 +130,7 @@ func TestLoadAllKeepsServersApart(t *testing.T) {
 			}
 		}
 		if len(order) != 12 || order[11] != "server0" || at[10] > 500*time.Millisecond {
-			t.Errorf("the others ended at %v, in the order %v; want only the hanging one to be late", at, order)
+			t.Errorf("servers ended at %v, in the order %v; want only the hanging server0 late", at, order)
 		}
 		if _, n := byStatus(outs); n != 18 || len(outs) != 12 {
 			t.Errorf("%d tools of %d servers, want 18 of 12", n, len(outs))
@@ -170,7 +170,7 @@ func TestLoadAllConcurrency(t *testing.T) {
 			t.Errorf("%v: %d at once, %v in all, want 8 and 6.075s", ids, most, took)
 		}
 		if n := wrong.Load(); n != 0 {
-			t.Errorf("%d jitters are not below 50ms", n)
+			t.Errorf("%d jitter limits differ from 50ms", n)
 		}
 	})
 }
@@ -192,11 +192,11 @@ func TestPacer(t *testing.T) {
 		p.end(i, outcome.Available)
 	}
 	if n := start(); n != 9 {
-		t.Errorf("after eight have loaded %d begin, want 9", n)
+		t.Errorf("after eight loads, %d begin, want 9", n)
 	}
 	delete(p.starting, 8) // load 8 hangs
 	if n := start(); n != 1 {
-		t.Errorf("beside one that hangs %d more begin, want 1", n)
+		t.Errorf("while load 8 hangs, %d more begin, want 1", n)
 	}
 	p.noteAttempt(outcome.ReasonRateLimited)
 	if p.limit != 8 || p.fixed {
@@ -233,7 +233,7 @@ func manyHanging(t *testing.T) *fixture {
 }
 
 func TestLoadAllManyHanging(t *testing.T) {
-	onFakeClock(t, "all are asked", func(t *testing.T) {
+	onFakeClock(t, "all are loaded", func(t *testing.T) {
 		outs, _, took := manyHanging(t).loadAll()
 		ids, n := byStatus(outs)
 		t.Logf("310 servers, 240 hanging: %v (fake clock)", took)
@@ -241,7 +241,7 @@ func TestLoadAllManyHanging(t *testing.T) {
 			t.Errorf("%d tools, %d transient, after %v; want 140, 240, and no more than a minute", n, hung, took)
 		}
 	})
-	onFakeClock(t, "those that failed before come last and are asked once", func(t *testing.T) {
+	onFakeClock(t, "servers that failed before come last, with one attempt", func(t *testing.T) {
 		f := manyHanging(t)
 		var sick, well []Target
 		for i, target := range f.targets {
@@ -253,13 +253,13 @@ func TestLoadAllManyHanging(t *testing.T) {
 		}
 		f.targets = slices.Concat(well, sick)
 		outs, healthy, all := f.loadAll()
-		t.Logf("the healthy ones after %v, all after %v (fake clock)", healthy, all)
+		t.Logf("the healthy servers after %v, all after %v (fake clock)", healthy, all)
 		if _, n := byStatus(outs); n != 140 || healthy > time.Second {
 			t.Errorf("%d tools, the last after %v", n, healthy)
 		}
 		for _, o := range outs[len(well):] {
 			if o.Attempts != 1 {
-				t.Errorf("%s was asked %d times", o.ServerID, o.Attempts)
+				t.Errorf("%s had %d attempts, want 1", o.ServerID, o.Attempts)
 			}
 		}
 	})
@@ -273,7 +273,7 @@ func TestLoadAllDeadline(t *testing.T) {
 		n := 0
 		outs := f.LoadAll(within(t, 12*time.Second), f.targets, func(outcome.Outcome) { n++ })
 		if took := time.Since(start); took > 13*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("LoadAll took %v, want at most 13 s", took)
 		}
 		for i, o := range outs {
 			if o.ServerID != f.targets[i].ID {
@@ -288,7 +288,7 @@ func TestLoadAllDeadline(t *testing.T) {
 		}
 	})
 	// A server that answers after the end of all loads does not count as slow.
-	onFakeClock(t, "cut short", func(t *testing.T) {
+	onFakeClock(t, "answer after the end", func(t *testing.T) {
 		log, lines := logged()
 		f := newFixture(t, Options{Log: log}, upstreamtest.Options{})
 		f.servers[0].Fail(upstreamtest.Hang())
@@ -296,7 +296,7 @@ func TestLoadAllDeadline(t *testing.T) {
 			t.Errorf("outcome = %+v, want none", o)
 		}
 		if strings.Contains(lines.String(), `"level":"WARN"`) {
-			t.Errorf("it is logged:\n%s", lines)
+			t.Errorf("a load without an outcome is logged as a warning:\n%s", lines)
 		}
 	})
 }
@@ -340,7 +340,7 @@ func TestReadCatalog(t *testing.T) {
 		}
 	}
 	if _, err := upstreamtest.ReadCatalog("no such file"); err == nil {
-		t.Error("a file that is not there is read")
+		t.Error("ReadCatalog accepts a missing file")
 	}
 	if raw := upstreamtest.Tool("n", "d \"q\"", `{"readOnlyHint":true}`, "a", "b"); !json.Valid(raw) {
 		t.Errorf("Tool = %s", raw)

@@ -24,10 +24,10 @@ import (
 // A scene is a real fault on a real network.
 type scene struct {
 	target Target
-	seen   func() int // attempts that reached the other side
+	seen   func() int // attempts that reached the server
 	change func(*Client)
 	ctx    context.Context // nil: the test's
-	hangs  bool            // only a timeout ends it: the test shortens the timeout
+	hangs  bool            // only a timeout ends the attempt, so the test shortens the timeout
 }
 
 func hanging(make func(*testing.T) scene) func(*testing.T) scene {
@@ -85,7 +85,7 @@ func nothing(target Target) func(*testing.T) scene {
 	return func(*testing.T) scene { return scene{target: target, seen: func() int { return 0 }} }
 }
 
-// silent reads until the other side gives up.
+// silent reads until the client gives up.
 func silent(c net.Conn) {
 	b := make([]byte, 1024)
 	for {
@@ -133,7 +133,7 @@ func clean(code int, headers ...string) func(*testing.T) scene {
 type matrixRow struct {
 	fault  string
 	scene  func(*testing.T) scene
-	seen   int // attempts that reach the other side
+	seen   int // attempts that reach the server
 	status outcome.Status
 	reason string
 }
@@ -281,10 +281,10 @@ func TestFaultMatrix(t *testing.T) {
 				t.Errorf("outcome = %q %s (%s), want %q %s", out.Status, out.Reason, out.Error, row.status, row.reason)
 			}
 			if sc.seen() != row.seen {
-				t.Errorf("%d attempts were seen, want %d", sc.seen(), row.seen)
+				t.Errorf("%d attempts reached the server, want %d", sc.seen(), row.seen)
 			}
 			if config := row.reason == outcome.ReasonConfig && row.seen == 0; (out.Attempts == 0) != config {
-				t.Errorf("%d attempts are reported", out.Attempts)
+				t.Errorf("the outcome reports %d attempts", out.Attempts)
 			}
 			if (out.Error == "") != (row.status == outcome.Available) {
 				t.Errorf("error = %q with status %q", out.Error, out.Status)

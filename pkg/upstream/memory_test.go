@@ -26,7 +26,7 @@ func TestMemory(t *testing.T) {
 				out := f.available()
 				raw, err := json.Marshal(out)
 				if err != nil || json.Unmarshal(raw, &out) != nil {
-					t.Fatalf("outcome %s does not survive", raw)
+					t.Fatalf("JSON %s loses the memory", raw)
 				}
 				f.received(want)
 				return out.Memory
@@ -56,13 +56,13 @@ func TestWrongMemory(t *testing.T) {
 		want   string             // methods of a load and a call
 		after  bool               // the gateway remembers the handshake protocol
 	}{
-		{"stateless by now", upstreamtest.Options{Protocols: upstreamtest.Modern}, outcome.Memory{Handshake: true, Sessions: true}, nil,
+		{"now stateless", upstreamtest.Options{Protocols: upstreamtest.Modern}, outcome.Memory{Handshake: true, Sessions: true}, nil,
 			"initialize server/discover tools/list tools/call", false},
-		{"stateless, and there is nothing else", upstreamtest.Options{Protocols: upstreamtest.Modern}, outcome.Memory{Handshake: true}, upstreamtest.Status(404, ""),
+		{"now stateless, initialize not found", upstreamtest.Options{Protocols: upstreamtest.Modern}, outcome.Memory{Handshake: true}, upstreamtest.Status(404, ""),
 			"initialize server/discover tools/list tools/call", false},
-		{"of both eras by now", upstreamtest.Options{}, outcome.Memory{Handshake: true}, nil,
+		{"now both protocols", upstreamtest.Options{}, outcome.Memory{Handshake: true}, nil,
 			"initialize notifications/initialized tools/list tools/call", true},
-		{"handshake after all", upstreamtest.Options{Protocols: upstreamtest.Legacy}, outcome.Memory{}, nil,
+		{"now the handshake protocol", upstreamtest.Options{Protocols: upstreamtest.Legacy}, outcome.Memory{}, nil,
 			"server/discover initialize notifications/initialized tools/list tools/call", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,12 +119,12 @@ func TestServerBehindASlowBridge(t *testing.T) {
 		f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Front: slowly(2 * time.Second)})
 		out := f.load()
 		if out.Reason != outcome.ReasonTimeout || !out.Memory.Handshake {
-			t.Fatalf("Load = %s %s, remembers %+v; want it too slow, and its era known", out.Status, out.Reason, out.Memory)
+			t.Fatalf("Load = %s %s, remembers %+v; want a timeout, and the handshake protocol remembered", out.Status, out.Reason, out.Memory)
 		}
 		f.Client = f.client(Options{})
 		f.targets[0].Memory = out.Memory
 		if out = f.available(); out.Duration != 6*time.Second {
-			t.Errorf("next Load = %v, want it in 6s", out.Duration)
+			t.Errorf("the next Load took %v, want 6s", out.Duration)
 		}
 	})
 }

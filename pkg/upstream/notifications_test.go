@@ -56,19 +56,19 @@ func TestNotifications(t *testing.T) {
 		"progress of a strange text":  {mcp.Client{Progress: true}, notification("progress", `{"progressToken":%token%,"progress":1,"message":{}}`), ""},
 		"progress that is no object":  {mcp.Client{Progress: true}, notification("progress", `[%token%]`), ""},
 		"progress without params":     {mcp.Client{Progress: true}, `{"jsonrpc":"2.0","method":"notifications/progress"}`, ""},
-		"progress in many words": {mcp.Client{Progress: true}, notification("progress", `{"progressToken":%token%,"progress":1,"message":"`+long[:5000]+`"}`),
+		"progress with a long message": {mcp.Client{Progress: true}, notification("progress", `{"progressToken":%token%,"progress":1,"message":"`+long[:5000]+`"}`),
 			`progress {"progress":1,"message":"` + text.Clip(long, maxSentence) + `"}`},
 		"progress that is too long": {mcp.Client{Progress: true}, notification("progress", `{"progressToken":%token%,"progress":1,"x":"`+long+`"}`), ""},
 		"progress with a secret": {mcp.Client{Progress: true}, notification("progress", `{"progressToken":%token%,"progress":1,"message":"by tok-1234567890"}`),
 			`progress {"progress":1,"message":"by [secret]"}`},
 		"a log message": {mcp.Client{LogLevel: "info"}, notification("message", `{"level":"error","logger":"db","data":{"a":[1]}}`),
 			`message {"level":"error","logger":"db","data":{"a":[1]}}`},
-		"a log message of the level itself":   {mcp.Client{LogLevel: "warning"}, notification("message", `{"level":"warning","data":""}`), `message {"level":"warning","data":""}`},
-		"a log message of less":               {mcp.Client{LogLevel: "warning"}, notification("message", `{"level":"notice","data":1}`), ""},
-		"a log message that nobody wants":     {mcp.Client{Progress: true}, notification("message", `{"level":"emergency","data":1}`), ""},
-		"a log message of no level":           {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"loud","data":1}`), ""},
-		"a log message without data":          {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"info"}`), ""},
-		"a log message to a client of no era": {mcp.Client{LogLevel: "chatty"}, notification("message", `{"level":"info","data":1}`), `message {"level":"info","data":1}`},
+		"a log message of the same level":   {mcp.Client{LogLevel: "warning"}, notification("message", `{"level":"warning","data":""}`), `message {"level":"warning","data":""}`},
+		"a log message of a lower level":    {mcp.Client{LogLevel: "warning"}, notification("message", `{"level":"notice","data":1}`), ""},
+		"a log message that nobody wants":   {mcp.Client{Progress: true}, notification("message", `{"level":"emergency","data":1}`), ""},
+		"a log message of an unknown level": {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"loud","data":1}`), ""},
+		"a log message without data":        {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"info"}`), ""},
+		"a client with an unknown level":    {mcp.Client{LogLevel: "chatty"}, notification("message", `{"level":"info","data":1}`), `message {"level":"info","data":1}`},
 		"a log message with a secret": {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"info","data":{"authorization":"Bearer tok-1234567890"}}`),
 			`message {"level":"info","data":{"authorization":"Bearer [secret]"}}`},
 		"a log message that is too long": {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"info","logger":"l","data":"`+long+`"}`),
@@ -79,7 +79,7 @@ func TestNotifications(t *testing.T) {
 				fmt.Sprintf(` (a log message of %d bytes, cut by the gateway)"}`, maxForwarded+32)},
 		"a log message that is cut in a secret": {mcp.Client{LogLevel: "debug"}, notification("message", `{"level":"info","data":"`+long[:maxSentence-8]+`tok-1234567890`+long+`"}`),
 			`message {"level":"info","data":"` + text.Clip(long[:maxSentence-8]+"[secret]"+long, maxSentence) + fmt.Sprintf(` (a log message of %d bytes, cut by the gateway)"}`, maxForwarded+maxSentence+32)},
-		"progress whose words are cut in a secret": {mcp.Client{Progress: true}, notification("progress", `{"progressToken":%token%,"progress":1,"message":"`+long[:maxSentence-8]+`tok-1234567890`+long[:5000]+`"}`),
+		"progress whose message is cut in a secret": {mcp.Client{Progress: true}, notification("progress", `{"progressToken":%token%,"progress":1,"message":"`+long[:maxSentence-8]+`tok-1234567890`+long[:5000]+`"}`),
 			`progress {"progress":1,"message":"` + text.Clip(long[:maxSentence-8]+"[secret]"+long, maxSentence) + `"}`},
 		"other news":                  {mcp.Client{Progress: true, LogLevel: "debug"}, notification("tools/list_changed", `{}`), ""},
 		"an elicitation nobody began": {mcp.Client{Progress: true, LogLevel: "debug"}, notification("elicitation/complete", `{"elicitationId":"x"}`), ""},
@@ -103,7 +103,7 @@ func TestNotifications(t *testing.T) {
 					t.Errorf("Call = %s, %v", got, err)
 				}
 				if messages := strings.Join(l.notes(), "\n"); messages != tt.want {
-					t.Errorf("the client was told\n%.300s\nwant\n%.300s", messages, tt.want)
+					t.Errorf("notifications =\n%.300s\nwant\n%.300s", messages, tt.want)
 				}
 			})
 		}
@@ -142,7 +142,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 				levels = append(levels, string(r.Params))
 			}
 			if got := strings.Join(levels, " "); got != tt.levels {
-				t.Errorf("the server was told the levels %s, want %s", got, tt.levels)
+				t.Errorf("the server got the levels %s, want %s", got, tt.levels)
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestSetLevel(t *testing.T) {
 		got = append(got, rawjson.Text(rawjson.Get(r.Params, "level")))
 	}
 	if strings.Join(got, " ") != "warning info debug" {
-		t.Errorf("the server was told %v", got)
+		t.Errorf("the server got the levels %v", got)
 	}
 	if _, err := f.Call(t.Context(), f.targets[1], wants("info")); err != nil || f.servers[1].Received(mcp.MethodSetLevel) != nil {
 		t.Errorf("a server without logs: %v, %v", err, f.servers[1].Received(mcp.MethodSetLevel))
@@ -195,7 +195,7 @@ func TestFloodOfProgress(t *testing.T) {
 			n := 0
 			_, err := f.call(Call{Name: "x", Client: mcp.Client{Progress: true, LogLevel: "debug", Notify: func(string, rawjson.Object) { n++ }}})
 			if n < tt.messages-1 || n > tt.messages || (err == nil) != tt.ends {
-				t.Errorf("told %d times, want %d; Call = %v", n, tt.messages, err)
+				t.Errorf("%d notifications, want %d; Call = %v", n, tt.messages, err)
 			}
 		})
 	}

@@ -27,15 +27,15 @@ type operation struct {
 	unhold func()        // releases the program; nil: it uses none
 
 	session   *mcpSession // of the last request; nil during a handshake
-	last      *exchange   // the last one of the attempt; nil: none so far
+	last      *exchange   // the last exchange of the attempt; nil: none so far
 	requestID int64       // of the last request
 	page      *pageReader // reads the current page; nil: none
 	delivered bool        // the caller's request was sent, and may have taken effect
 
 	handshook, refreshed, renegotiated bool
 	renewal                            error     // why the server's refused token was not renewed; nil: not tried
-	reopened                           int       // times
-	askedModern                        time.Time // when the last handshake asked for the stateless protocol; zero: never
+	reopened                           int       // how many times a session was opened again
+	askedModern                        time.Time // when the last handshake requested the stateless protocol; zero: never
 
 	single    bool       // do not send a request again after an ambiguous answer
 	ambiguous *ambiguity // an answer that a new handshake must explain; nil: none

@@ -23,7 +23,7 @@ func TestCallParams(t *testing.T) {
 		call    Call
 		want    string
 	}{
-		{"nothing but the name", legacy, Call{Name: "t"}, `{"name":"t"}`},
+		{"only the name", legacy, Call{Name: "t"}, `{"name":"t"}`},
 		{"metadata of the session", modern, Call{Name: "t"}, `{"name":"t","_meta":{` + own + `{}}}`},
 		{"arguments byte for byte", legacy,
 			Call{Name: "t", Arguments: json.RawMessage(`{"n":9007199254740993, "z":1.0,"a":"\u00e9\/","a":2}`)},
@@ -32,22 +32,22 @@ func TestCallParams(t *testing.T) {
 			Call{Name: "t", Rest: split(`{"inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2]}`)},
 			`{"name":"t","inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2],"_meta":{` + own + `{}}}`},
 		{"no task", modern, Call{Name: "t", Rest: split(`{"task":{"ttl":1},"Task":{}}`), Arguments: json.RawMessage(`{}`)}, `{"name":"t","arguments":{},"_meta":{` + own + `{}}}`},
-		{"the caller's own session stays here", modern,
+		{"metadata of the caller's connection is dropped", modern,
 			Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/protocolVersion":"1","io.modelcontextprotocol/clientInfo":{"name":"x"},"io.modelcontextprotocol/logLevel":"debug","progressToken":7,"com.example/k":{"b":1,"a":[ ]}}`)},
 			`{"name":"t","_meta":{` + own + `{},"com.example/k":{"b":1,"a":[ ]}}}`},
 		{"capabilities without tasks and user interfaces", modern,
 			Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{ }},"tasks":{},"extensions":{"io.modelcontextprotocol/ui":{},"io.modelcontextprotocol/tasks":{},"com.example/x":{"a":1.0}}}}`)},
 			`{"name":"t","_meta":{` + own + `{"elicitation":{"form":{ }},"extensions":{"com.example/x":{"a":1.0}}}}}`},
-		{"capabilities that are none", modern, Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":"all"}`)},
+		{"invalid capabilities", modern, Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":"all"}`)},
 			`{"name":"t","_meta":{` + own + `{}}}`},
 		{"trace of the HTTP request", legacy, Call{Name: "t", Traceparent: aTrace},
 			`{"name":"t","_meta":{"traceparent":"` + aTrace + `"}}`},
-		{"trace of the metadata before it", legacy,
+		{"the trace of the metadata comes first", legacy,
 			Call{Name: "t", Traceparent: strings.Replace(aTrace, "0a", "0b", 1), Meta: split(`{"traceparent":"` + aTrace + `","tracestate":"a=b","baggage":"k=v"}`)},
 			`{"name":"t","_meta":{"traceparent":"` + aTrace + `","tracestate":"a=b","baggage":"k=v"}}`},
-		{"answers, to a server that can have asked", modern, Call{Name: "t", Rest: split(`{"inputResponses":{}}`)}, `{"name":"t","inputResponses":{},"_meta":{` + own + `{}}}`},
-		{"answers, to one that cannot", legacy, Call{Name: "t", Rest: split(`{"inputResponses":{},"x":1}`)}, `{"name":"t","x":1}`},
-		{"a trace that is none", legacy, Call{Name: "t", Traceparent: "00-zz", Meta: split(`{"tracestate":"a=b"}`)}, `{"name":"t"}`},
+		{"answers to a stateless server", modern, Call{Name: "t", Rest: split(`{"inputResponses":{}}`)}, `{"name":"t","inputResponses":{},"_meta":{` + own + `{}}}`},
+		{"answers to a handshake server are dropped", legacy, Call{Name: "t", Rest: split(`{"inputResponses":{},"x":1}`)}, `{"name":"t","x":1}`},
+		{"an invalid trace", legacy, Call{Name: "t", Traceparent: "00-zz", Meta: split(`{"tracestate":"a=b"}`)}, `{"name":"t"}`},
 		{"a trace with a line break", legacy, Call{Name: "t", Traceparent: aTrace + "\r\nX: y"}, `{"name":"t"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func split(object string) rawjson.Object {
 	return o
 }
 
-// A server gets a trace if the operator has named the server. It gets the gateway's own trace if
+// A server gets a trace if the operator has named the server. This is the gateway's own trace, if
 // there is one.
 func TestTraceHeaders(t *testing.T) {
 	tracer := observe.NewTracer(observe.TracerOptions{URL: "http://127.0.0.1:1", Service: "test"})

@@ -103,13 +103,13 @@ func TestReplies(t *testing.T) {
 			}
 			if err != nil {
 				if v := classify(evidence{err: err, exchange: answered(200, "")}); v.Reason != outcome.ReasonProtocol {
-					t.Errorf("its reason is %s, want protocol: the whole text was there", v.Reason)
+					t.Errorf("reason = %s, want protocol, because the text is complete", v.Reason)
 				}
 			}
 		})
 	}
 	if _, err := parseReply([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)); !errors.Is(err, errNotReply) {
-		t.Errorf("a request is %v", err)
+		t.Errorf("parseReply of a request = %v", err)
 	}
 }
 
@@ -153,7 +153,7 @@ func FuzzCallParams(f *testing.F) {
 		}
 		for key := range got {
 			if key != "name" && strings.EqualFold(key, "name") {
-				t.Errorf("params %s have %q beside the name", m.params.Bytes(), key)
+				t.Errorf("params %s have %q in addition to the name", m.params.Bytes(), key)
 			}
 		}
 		for name, values := range m.header {

@@ -27,8 +27,8 @@ import (
 // input. The request id in a line of its output shows to which request the line belongs.
 type program struct {
 	key     entryKey      // of its slot
-	gone    chan struct{} // closed when another program may start instead
-	claimed bool          // reserved for a slot that waits; guarded by programs.mu
+	gone    chan struct{} // closed when another program may start in its place
+	claimed bool          // reserved for a waiting slot; guarded by programs.mu
 
 	shared   bool   // owners share it
 	id       string // of its session

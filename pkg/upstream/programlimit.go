@@ -16,7 +16,7 @@ import (
 
 // errAgentFull refuses a start because the agent has its maximum number of programs, and all are in
 // use.
-var errAgentFull = errors.New("as many programs run for this agent as may run for one, and all are in use")
+var errAgentFull = errors.New("the agent has its maximum number of programs, and all are in use")
 
 // maxLost limits the records of sessions that lost their program.
 const maxLost = 1024
@@ -75,9 +75,9 @@ func (ps *programs) makeRoom(s *slot, k entryKey) (*program, error) {
 }
 
 // leaver returns the program that ends to make room for a program of holder. It chooses among the
-// programs that match: one that is ending, an idle one of a load, or an idle one by
-// [capacity.Yield]. If there is none, idle reports whether another holder has an idle program. The
-// caller holds the lock.
+// programs that match: a program that is ending, otherwise an idle program of a load, otherwise an
+// idle program by [capacity.Yield]. If there is none, idle reports whether another holder has an
+// idle program. The caller holds the lock.
 func (ps *programs) leaver(match func(*program) bool, holder string) (found *program, idle bool) {
 	var places []capacity.Place
 	var programs []*program
@@ -138,7 +138,7 @@ func (ps *programs) hasLost(k entryKey) bool {
 	return ps.lost[k] != 0
 }
 
-// takeLost is hasLost, but returns true only once.
+// takeLost works like hasLost, but returns true only once.
 func (ps *programs) takeLost(k entryKey) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -20,13 +20,13 @@ const (
 	maxPrograms  = 64               // that run at the same time
 	maxOfAgent   = 24               // for one agent, unless the operator sets another number
 	idleProgram  = 10 * time.Minute // without a call, before a program ends
-	startProgram = 10 * time.Minute // to the first message; then a handshake replaces the program
+	startProgram = 10 * time.Minute // maximum time to the first message; then the next handshake replaces the program
 	wellProgram  = time.Minute      // a program that lived longer did not fail at its start
 	maxSleep     = time.Hour        // how long an ended program's listing stays valid
 	maxBackoff   = time.Minute      // between two starts of a program that ends unexpectedly
 	maxTelling   = 8                // messages to one program that are sent without waiting
-	exitPatience = time.Second      // the same, when this process exits
-	stopPatience = 5 * time.Second  // before a program is signaled; see [process.Process.Stop]
+	exitPatience = time.Second      // like stopPatience, when this process exits
+	stopPatience = 5 * time.Second  // time before the first signal; see [process.Process.Stop]
 	installTime  = 10 * time.Second // for a program that has to end during its installation
 )
 
@@ -94,7 +94,8 @@ func (t programTransport) find(ctx context.Context, session string, opens bool) 
 	}
 }
 
-// look is find without a wait. If another program has to end first, look returns it as other.
+// look works like find, but does not wait. If another program has to end first, look returns it as
+// other.
 func (t programTransport) look(session string, opens bool) (p, other *program, err error) {
 	ps := t.programs
 	ps.mu.Lock()
@@ -257,8 +258,8 @@ func (e *exitError) Error() string {
 	return e.ExitError.Error()
 }
 
-// errNeedsCommand refuses a server that is a program where programs are not enabled.
-var errNeedsCommand = errors.New("programs are not started here: that takes --allow-commands")
+// errNeedsCommand refuses a server that is a program if programs are not enabled.
+var errNeedsCommand = errors.New("the gateway starts no programs without --allow-commands")
 
 // A programTransport makes exchanges with one program as if the program were behind HTTP. The
 // program's messages for a request, up to the answer, are an event stream. A session lasts as long

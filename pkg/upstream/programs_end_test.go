@@ -16,7 +16,7 @@ import (
 
 // gone reports whether no process has that number, or only a zombie.
 func gone(pid string) bool {
-	out, _ := exec.Command("ps", "-o", "stat=", "-p", pid).Output() // it fails if there is none
+	out, _ := exec.Command("ps", "-o", "stat=", "-p", pid).Output() // fails if there is no process
 	state := strings.TrimSpace(string(out))
 	return state == "" || state[0] == 'Z'
 }
@@ -28,7 +28,7 @@ func TestProgramLeavesNothing(t *testing.T) {
 		"the client ends":    func(t *testing.T, c *Client, _ Target) { c.EndPrograms(t.Context()) },
 		"the session ends":   func(t *testing.T, c *Client, _ Target) { c.EndSessions(t.Context()) },
 		"the server is gone": func(t *testing.T, c *Client, _ Target) { c.LoadAll(t.Context(), nil, nil) },
-		"it dies in a call": func(t *testing.T, c *Client, target Target) {
+		"the program dies in a call": func(t *testing.T, c *Client, target Target) {
 			_, err := c.Call(t.Context(), target, Call{Name: "die"})
 			if failed := callError(t, err); failed.Outcome.Reason != outcome.ReasonExited || !failed.Delivered {
 				t.Errorf("Call = %+v", failed)
@@ -43,7 +43,7 @@ func TestProgramLeavesNothing(t *testing.T) {
 				grandchild := textOf(t, c, target, Call{Name: "fork"})
 				end(t, c, target)
 				local.Until(t, "the program is gone", func() bool { return gone(program) })
-				local.Until(t, "what it started is gone", func() bool { return gone(grandchild) })
+				local.Until(t, "the program's child is gone", func() bool { return gone(grandchild) })
 			})
 		}
 	}
@@ -64,7 +64,7 @@ func TestProgramsLeaveNoDescriptor(t *testing.T) {
 		for _, agent := range []string{"a", "b", "c"} {
 			target := Target{ID: agent, URL: "cmd:" + agent, Command: &Command{Path: path, Env: env}}
 			textOf(t, c, target, Call{Name: "count", Owner: session.Owner{Agent: agent}})
-			_, _ = c.Call(t.Context(), target, Call{Name: "die", Owner: session.Owner{Agent: agent}}) // it ends
+			_, _ = c.Call(t.Context(), target, Call{Name: "die", Owner: session.Owner{Agent: agent}}) // the program ends
 		}
 		c.EndPrograms(t.Context())
 		c.Close()

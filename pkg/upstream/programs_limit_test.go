@@ -38,7 +38,7 @@ func (x *crowd) call(server string, o session.Owner, tool string) (json.RawMessa
 	return x.c.Call(x.Context(), target, Call{Name: tool, Owner: o, Arguments: json.RawMessage(`{"text":"hi"}`)})
 }
 
-// count calls the tool that returns the number of its calls in its process, and the process.
+// count calls the tool that returns the number of its calls in its process, and the process id.
 func (x *crowd) count(server string, o session.Owner) string {
 	x.Helper()
 	target := x.target
@@ -110,7 +110,7 @@ func TestProgramsOfManySessions(t *testing.T) {
 	}
 	second := x.count("s1", client("light", ""))
 	if again := x.count("s0", client("light", "")); again != strings.Replace(first, "1 of", "2 of", 1) || !strings.HasPrefix(second, "1 of") {
-		t.Errorf("the other agent had %q, and then %q and %q", first, again, second)
+		t.Errorf("the other agent's calls = %q, %q and %q, want its first process and a second one", first, again, second)
 	}
 	if n, all := x.running(), x.c.programs.host.Running(); all != maxPrograms || n["light"] != 2 {
 		t.Errorf("%d processes, %v", all, n)
@@ -118,8 +118,8 @@ func TestProgramsOfManySessions(t *testing.T) {
 	t.Logf("processes %v", x.running())
 }
 
-// A process never ends while a call runs in it. Other calls are refused meanwhile with a reason,
-// and the gateway's health shows this.
+// A process never ends while a call runs in it. While all processes are in use, other calls are
+// refused with a reason, and the gateway's health shows this.
 func TestProgramsInUse(t *testing.T) {
 	x := newCrowd(t, stdiotest.Legacy, 3, 2)
 	var ends []func() error
@@ -153,14 +153,14 @@ func TestProgramsInUse(t *testing.T) {
 		t.Errorf("processes %v", n)
 	}
 	if err := ends[0](); err != nil {
-		t.Errorf("a call that ran: %v", err)
+		t.Errorf("a running call failed: %v", err)
 	}
 	full(false)
-	x.count("a", client("third", "")) // the server's breaker has counted nothing
+	x.count("a", client("third", "")) // succeeds, because the server's breaker has not counted the refusals
 	full(false)
 	for _, end := range ends[1:] {
 		if err := end(); err != nil {
-			t.Errorf("a call that ran: %v", err)
+			t.Errorf("a running call failed: %v", err)
 		}
 	}
 	if n := x.running(); n["heavy"] != 1 || n["light"] != 1 || n["third"] != 1 {
@@ -177,7 +177,7 @@ func TestProgramsOfAnonymousClients(t *testing.T) {
 		x.count("s", as(fmt.Sprint("client ", i)))
 	}
 	if again := x.count("s", as("first")); again != strings.Replace(first, "1 of", "2 of", 1) {
-		t.Errorf("%q after %q: another session took the process of the first one", again, first)
+		t.Errorf("%q after %q: another session took the process of the first session", again, first)
 	}
 	for server := range 10 {
 		x.count(fmt.Sprint("s", server), as("greedy"))
@@ -190,7 +190,7 @@ func TestProgramsOfAnonymousClients(t *testing.T) {
 	}
 }
 
-// The first result of a session that lost its process says so once. The rest of the result stays
+// If a session lost its process, its next result says so, once. The other bytes of the result stay
 // unchanged.
 func TestProgramsLost(t *testing.T) {
 	const note = "Note: the gateway ended the idle process of MCP server 'a' to make room for another one. " +
@@ -213,16 +213,16 @@ func TestProgramsLost(t *testing.T) {
 		_, err := x.call("a", client("one", ""), "no such tool")
 		rpc, ok := errors.AsType[*outcome.RPCError](err)
 		if !ok || rpc.Message != "Method not found. "+note {
-			t.Errorf("%s: an error of the tool: %v", kind, err)
+			t.Errorf("%s: error of the tool = %v, want it with the note", kind, err)
 		}
 		if _, err = x.call("a", client("one", ""), "die"); err == nil {
-			t.Fatal("it lives")
+			t.Fatal("the call of die succeeded")
 		}
-		echo("a", whole) // nothing made room: the previous answer said that the program ended
+		echo("a", whole) // no note: the previous error already said that the program ended
 	}
 }
 
-// No more programs run than allowed, however many start at once.
+// The number of programs never exceeds the limit, even if many start at the same time.
 func TestProgramsAtOnceAreBounded(t *testing.T) {
 	x := newCrowd(t, stdiotest.Legacy, 4, 2)
 	var wg sync.WaitGroup
@@ -251,8 +251,8 @@ func TestProgramsAtOnceAreBounded(t *testing.T) {
 	}
 }
 
-// The remembered sessions that lost their process are bounded. One agent cannot displace another
-// agent's sessions.
+// The number of records of lost sessions is bounded. One agent cannot displace another agent's
+// records.
 func TestProgramsLostAreBounded(t *testing.T) {
 	ps := newPrograms(nil, nil)
 	key := func(agent, client string) entryKey {
@@ -263,6 +263,6 @@ func TestProgramsLostAreBounded(t *testing.T) {
 		ps.lose(key("heavy", fmt.Sprint(i)))
 	}
 	if len(ps.lost) != maxLost || !ps.takeLost(key("light", "")) || ps.takeLost(key("light", "")) || ps.hasLost(key("heavy", "0")) {
-		t.Errorf("%d are remembered", len(ps.lost))
+		t.Errorf("%d records of lost sessions, want %d; or records of the wrong agent", len(ps.lost), maxLost)
 	}
 }

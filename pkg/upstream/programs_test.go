@@ -89,11 +89,11 @@ func TestProgramOwners(t *testing.T) {
 			t.Errorf("%s: %q after %q, want the same program", kind, again, first)
 		}
 		if other := count(c, target, "b"); !strings.HasPrefix(other, "1 of ") || other == first {
-			t.Errorf("%s: another agent got %q, the first one %q; want a program of its own", kind, other, first)
+			t.Errorf("%s: another agent got %q, the first one %q; want a separate program", kind, other, first)
 		}
 		ann, bob := count(c, target, "a of ann"), count(c, target, "a of bob")
 		if ann == bob || !strings.HasPrefix(ann, "1 of ") || !strings.HasPrefix(bob, "1 of ") {
-			t.Errorf("%s: two users of one agent got %q and %q; want a program each", kind, ann, bob)
+			t.Errorf("%s: two users of one agent got %q and %q; want separate programs", kind, ann, bob)
 		}
 		if again := count(c, target, "a of ann"); again != strings.Replace(ann, "1 of", "2 of", 1) {
 			t.Errorf("%s: %q after %q, want the user's own program", kind, again, ann)
@@ -146,7 +146,7 @@ func TestProgramDies(t *testing.T) {
 		t.Errorf("Call = %q, %+v", failed.Message("prog"), failed.Outcome)
 	}
 	if !strings.Contains(failed.Outcome.Error, "exit status 7") || !strings.Contains(failed.Outcome.Error, "out of cheese") {
-		t.Errorf("for the operator: %s", failed.Outcome.Error)
+		t.Errorf("error for the operator = %s", failed.Outcome.Error)
 	}
 	if next := textOf(t, c, target, Call{Name: "count"}); !strings.HasPrefix(next, "1 of ") || next == first {
 		t.Errorf("after the end: %q, want a new program", next)
@@ -196,7 +196,7 @@ func TestProgramSilent(t *testing.T) {
 	}
 }
 
-// A program that takes long until its first message starts once, and only one load waits for it.
+// If a program needs long until its first message, it starts once, and only one load waits for it.
 func TestProgramStarting(t *testing.T) {
 	c, target := withProgram(t, Options{}, stdiotest.Late)
 	until := filepath.Join(t.TempDir(), "until")
@@ -207,13 +207,13 @@ func TestProgramStarting(t *testing.T) {
 	if first.Status != outcome.Transient || first.Reason != outcome.ReasonStarting || first.Started.Before(begun) || first.Started.After(time.Now()) {
 		t.Fatalf("Load = %+v", first)
 	}
-	c.limits.program = 0 // its time is over, on any machine
-	local.Until(t, "its words are known", func() bool {
+	c.limits.program = 0 // the start time is over, even on a slow machine
+	local.Until(t, "its output is known", func() bool {
 		again := c.Load(t.Context(), target)
 		if again.Reason != outcome.ReasonStarting || !again.Started.Equal(first.Started) || strings.Contains(again.Error, "late-secret") {
 			t.Errorf("the next Load = %+v, want the same start", again)
 		}
-		return strings.Contains(again.Error, "has not said anything yet; its last words: ") && strings.Contains(again.Error, "npm http fetch")
+		return strings.Contains(again.Error, "has sent no message yet; its last lines: ") && strings.Contains(again.Error, "npm http fetch")
 	})
 	require.OK(t, os.WriteFile(until, nil, 0o600))
 	c.limits.discover, c.limits.program, c.limits.load = time.Minute, time.Minute, time.Minute
@@ -235,7 +235,7 @@ func startOf(c *Client) (at time.Time) {
 	return at
 }
 
-// The next load replaces a program that writes nothing in its time.
+// If a program sends no message within its start time, the next load replaces it.
 func TestProgramNeverStarts(t *testing.T) {
 	c, target := withProgram(t, Options{}, stdiotest.Mute)
 	c.programs.start, c.limits.discover, c.limits.program, c.limits.load, c.limits.attempts = 0, 50*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 1
@@ -247,7 +247,7 @@ func TestProgramNeverStarts(t *testing.T) {
 		starts = append(starts, startOf(c))
 	}
 	if starts[0].Equal(starts[1]) {
-		t.Error("the program that said nothing was not replaced")
+		t.Error("the silent program was not replaced")
 	}
 }
 
@@ -332,7 +332,7 @@ func TestProgramTellsAndAsks(t *testing.T) {
 				n := 3 + i
 				textOf(t, c, target, Call{Name: "progress", Arguments: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)), Client: client})
 				if len(heard) != n || heard[n-1] != strconv.Itoa(n-1) {
-					t.Errorf("%s, call of %d: heard %v", kind, n, heard)
+					t.Errorf("%s, call of %d: notifications %v", kind, n, heard)
 				}
 			})
 		}

@@ -77,7 +77,7 @@ type programStream struct {
 	mu      sync.Mutex
 	waiting [][]byte // events without a reader so far
 	size    int      // bytes of these events
-	over    error    // the end of the stream; nil: more may come
+	over    error    // how the stream ended; nil: it is open
 	news    chan struct{}
 	rest    []byte // of the current event; only the reader uses it
 }

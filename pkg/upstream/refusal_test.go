@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// fakeConnections have one token for all servers.
+// fakeConnections has one token for all servers.
 type fakeConnections struct {
 	token          string
 	err, renewal   error // of Token and of Renew
@@ -38,8 +38,8 @@ func (f *fakeConnections) Refused(_ context.Context, _ oauth.Server, o outcome.O
 	f.refused = append(f.refused, o)
 }
 
-// A refused call of a server to which the gateway can sign in has its own reason, is reported with
-// the scopes that the server named, and tells an agent who can help.
+// If the gateway can sign in to a server, a refused call has its own reason. The client reports the
+// call with the scopes that the server named, and its text tells an agent who can help.
 func TestRefusedCall(t *testing.T) {
 	const bearer401 = "Bearer"
 	ended := func(code oauth.Code) error { return &oauth.EndedError{Reason: string(code)} }
@@ -100,7 +100,7 @@ func TestRefusedCall(t *testing.T) {
 				t.Errorf("challenge %+v, want the scopes %q", o.Challenge, tt.scopes)
 			}
 			if got := failed.Message("files"); !strings.Contains(got, tt.says) || !strings.Contains(got, "The call was not carried out") || strings.Contains(got, "tok-") {
-				t.Errorf("an agent reads %s", got)
+				t.Errorf("text for the agent = %s", got)
 			}
 			if got := o.OperatorMessage("files"); strings.Contains(got, "tok-") {
 				t.Errorf("an operator reads %s", got)
@@ -109,7 +109,7 @@ func TestRefusedCall(t *testing.T) {
 	}
 }
 
-// A call asks for a token only if the last load knows of a sign-in. A load always asks.
+// A call reads a token only if the last load found a sign-in. A load always reads it.
 func TestTokenIsAskedWhenConnected(t *testing.T) {
 	signIns := &fakeConnections{}
 	f := newFixture(t, Options{Connections: signIns}, upstreamtest.Options{})
@@ -122,12 +122,12 @@ func TestTokenIsAskedWhenConnected(t *testing.T) {
 		signIns.asked = 0
 		_, _ = f.call(Call{Name: "echo"})
 		if signIns.asked != tt.want {
-			t.Errorf("%+v: asked %d times", tt, signIns.asked)
+			t.Errorf("%+v: %d reads of the token, want %d", tt, signIns.asked, tt.want)
 		}
 	}
 	f.targets[0].Connected, signIns.asked = false, 0
 	f.load()
 	if signIns.asked != 1 {
-		t.Errorf("a load asked %d times", signIns.asked)
+		t.Errorf("a load read the token %d times", signIns.asked)
 	}
 }

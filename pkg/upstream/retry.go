@@ -35,7 +35,7 @@ func (o *operation) retry(ctx context.Context, again func(outcome.Outcome) bool,
 }
 
 // pause waits after the n-th attempt: exponential backoff with jitter, up to a limit, and at least
-// floor, which the server asked for. It reports whether there is time for another attempt.
+// floor, the server's Retry-After. It reports whether there is time for another attempt.
 func (c *Client) pause(ctx context.Context, n int, floor time.Duration) bool {
 	wait := max(min(firstPause<<(n-1)+c.o.Jitter(firstPause), maxPause), floor)
 	if end, ok := ctx.Deadline(); wait > longestPause || ok && wait >= time.Until(end) {

@@ -23,17 +23,17 @@ func TestRetry(t *testing.T) {
 		want         []time.Duration // when each attempt began
 	}{
 		{"no wait before success", 0, 0, 0, []outcome.Outcome{ok}, []time.Duration{0}},
-		{"permanent is not tried again", 0, 0, 0, []outcome.Outcome{{Status: permanent}}, []time.Duration{0}},
-		{"denied is not tried again", 0, 0, 0, []outcome.Outcome{{Status: denied}}, []time.Duration{0}},
-		{"aborted is not tried again", 0, 0, 0, []outcome.Outcome{{Reason: outcome.ReasonAborted}}, []time.Duration{0}},
+		{"permanent is not retried", 0, 0, 0, []outcome.Outcome{{Status: permanent}}, []time.Duration{0}},
+		{"denied is not retried", 0, 0, 0, []outcome.Outcome{{Status: denied}}, []time.Duration{0}},
+		{"aborted is not retried", 0, 0, 0, []outcome.Outcome{{Reason: outcome.ReasonAborted}}, []time.Duration{0}},
 		{"three attempts", 0, 0, 0, []outcome.Outcome{busy}, []time.Duration{0, 250 * ms, 750 * ms}},
 		{"with jitter", 100 * ms, 0, 0, []outcome.Outcome{busy}, []time.Duration{0, 350 * ms, 950 * ms}},
 		{"capped", time.Minute, 0, 0, []outcome.Outcome{busy}, []time.Duration{0, 2 * time.Second, 4 * time.Second}},
 		{"healed", 0, 0, 0, []outcome.Outcome{busy, ok}, []time.Duration{0, 250 * ms}},
 		{"turned permanent", 0, 0, 0, []outcome.Outcome{busy, {Status: permanent}}, []time.Duration{0, 250 * ms}},
-		{"Retry-After is a floor", 0, 0, 0, []outcome.Outcome{after(3 * time.Second), busy, ok}, []time.Duration{0, 3 * time.Second, 3500 * ms}},
+		{"Retry-After is a minimum", 0, 0, 0, []outcome.Outcome{after(3 * time.Second), busy, ok}, []time.Duration{0, 3 * time.Second, 3500 * ms}},
 		{"Retry-After shorter than the wait", 0, 0, 0, []outcome.Outcome{after(ms), ok}, []time.Duration{0, 250 * ms}},
-		{"Retry-After that does not fit", 0, 0, 0, []outcome.Outcome{after(time.Minute)}, []time.Duration{0}},
+		{"Retry-After longer than the time left", 0, 0, 0, []outcome.Outcome{after(time.Minute)}, []time.Duration{0}},
 		{"two attempts of 5 s in 10 s", 0, 5 * time.Second, 0, []outcome.Outcome{busy}, []time.Duration{0, 5250 * ms}},
 		{"the caller gives up", 0, 0, 100 * ms, []outcome.Outcome{busy}, []time.Duration{0}},
 	} {
@@ -53,10 +53,10 @@ func TestRetry(t *testing.T) {
 					return tt.ends[min(len(began), len(tt.ends))-1], nil
 				})
 				if !slices.Equal(began, tt.want) || out.Attempts != len(began) {
-					t.Errorf("attempts at %v, %d are counted; want %v", began, out.Attempts, tt.want)
+					t.Errorf("attempts at %v, outcome counts %d; want %v", began, out.Attempts, tt.want)
 				}
 				if want := tt.ends[min(len(began), len(tt.ends))-1]; out.Status != want.Status || out.Reason != want.Reason {
-					t.Errorf("retry = %+v, want the last one's: %+v", out, want)
+					t.Errorf("retry = %+v, want the last outcome %+v", out, want)
 				}
 				if tt.gone > 0 && time.Since(start) != tt.gone {
 					t.Errorf("retry ended after %v, want %v", time.Since(start), tt.gone)
@@ -70,7 +70,7 @@ func TestJitterStaysBelowItsLimit(t *testing.T) {
 	c := New(nil)
 	for range 1000 {
 		if d := c.o.Jitter(50 * time.Millisecond); d < 0 || d >= 50*time.Millisecond {
-			t.Fatalf("jitter = %v, want it in [0, 50ms)", d)
+			t.Fatalf("jitter = %v, want a value in [0, 50ms)", d)
 		}
 	}
 }

@@ -29,8 +29,8 @@ type scrubber struct {
 	any     prefilter
 }
 
-// newScrubber returns a scrubber for results. If a secret contains another, the scrubber removes
-// the shorter one.
+// newScrubber returns a scrubber for results. If a secret contains another secret, the scrubber
+// removes the shorter secret.
 func newScrubber(secrets []string) *scrubber {
 	return scrubberOf(secrets, func(secret string) bool {
 		return len(secret) >= minEchoed && !slices.ContainsFunc(secrets, func(part string) bool {

@@ -56,7 +56,7 @@ func TestScrubber(t *testing.T) {
 				in := `{"data":"` + enc.EncodeToString([]byte(long)) + `"}`
 				got := string(s.clean(json.RawMessage(in)))
 				if !strings.Contains(got, secretMark) || len(got)-len(secretMark) > len(in)-len(credential) {
-					t.Errorf("%d bytes before it, %d after: clean(%s) = %s", before, after, in, got)
+					t.Errorf("%d bytes before the secret, %d after: clean(%s) = %s", before, after, in, got)
 				}
 			}
 		}
@@ -76,10 +76,10 @@ func TestScrubberKeepsBytes(t *testing.T) {
 	}
 	raw := json.RawMessage(`{"text":"` + strings.Repeat(`a line with \"quotes\"\n`, 1000) + `"}`)
 	if n := testing.AllocsPerRun(100, func() { s.clean(raw) }); n != 0 {
-		t.Errorf("a result without a secret costs %v allocations", n)
+		t.Errorf("clean of a result without a secret makes %v allocations, want 0", n)
 	}
 	if raw := json.RawMessage(`{"a":"12345678","b":12345678}`); string(newScrubber([]string{"12345678"}).clean(raw)) != `{"a":"[secret]","b":12345678}` {
-		t.Error("a number is taken for a secret")
+		t.Error("clean removes a number")
 	}
 }
 
@@ -104,12 +104,12 @@ func TestResultsHideCredentials(t *testing.T) {
 		hidden  []string
 		shown   []string
 	}{
-		"by reference":     {map[string]string{"Authorization": "Bearer ${env:T}"}, []string{token}, nil},
-		"written out":      {map[string]string{"Authorization": "Bearer " + token}, []string{token}, nil},
-		"a key of its own": {map[string]string{"X-Api-Key": token}, []string{token}, nil},
-		"by its looks":     {map[string]string{"X-Acme": "a1b2c3d4e5f6a7b8c9d0e1"}, []string{"a1b2c3d4e5f6a7b8c9d0e1"}, nil},
-		"basic":            {map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("ada:"+password))}, []string{password, base64.StdEncoding.EncodeToString([]byte("ada:" + password))}, nil},
-		"what is none":     {map[string]string{"X-Region": "eu-central-1", "X-Team": "payments and ledgers, 2026"}, nil, []string{"eu-central-1", "payments and ledgers, 2026"}},
+		"by reference":                  {map[string]string{"Authorization": "Bearer ${env:T}"}, []string{token}, nil},
+		"written out":                   {map[string]string{"Authorization": "Bearer " + token}, []string{token}, nil},
+		"a header X-Api-Key":            {map[string]string{"X-Api-Key": token}, []string{token}, nil},
+		"a value that looks like a key": {map[string]string{"X-Acme": "a1b2c3d4e5f6a7b8c9d0e1"}, []string{"a1b2c3d4e5f6a7b8c9d0e1"}, nil},
+		"basic":                         {map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("ada:"+password))}, []string{password, base64.StdEncoding.EncodeToString([]byte("ada:" + password))}, nil},
+		"no credentials":                {map[string]string{"X-Region": "eu-central-1", "X-Team": "payments and ledgers, 2026"}, nil, []string{"eu-central-1", "payments and ledgers, 2026"}},
 	} {
 		for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Legacy, SSE: true}} {
 			o.Call = echoing
@@ -122,7 +122,7 @@ func TestResultsHideCredentials(t *testing.T) {
 			everything := got + unfolded(t, []byte(got))
 			for _, secret := range tt.hidden {
 				if strings.Contains(everything, secret) {
-					t.Errorf("%s: %q is in %s", name, secret, everything)
+					t.Errorf("%s: secret %q is in %s", name, secret, everything)
 				}
 			}
 			for _, text := range tt.shown {
@@ -131,7 +131,7 @@ func TestResultsHideCredentials(t *testing.T) {
 				}
 			}
 			if len(tt.hidden) > 0 && strings.Count(got, secretMark) < 3 {
-				t.Errorf("%s: %s marks fewer than three places", name, got)
+				t.Errorf("%s: %s has fewer than three marks", name, got)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func unfolded(t *testing.T, result json.RawMessage) string {
 		}
 		StructuredContent map[string][]string
 	}](t, result)
-	blob, _ := base64.StdEncoding.DecodeString(r.Content[1].Resource.Blob) // a mark in it cuts it short
+	blob, _ := base64.StdEncoding.DecodeString(r.Content[1].Resource.Blob) // fails at a mark, and returns the bytes before it
 	return r.Content[0].Text + string(blob) + fmt.Sprint(r.StructuredContent)
 }
 

@@ -22,8 +22,8 @@ type mcpSession struct {
 	id      string // Mcp-Session-Id; "" if the server gave none
 	tools   bool   // the server declares the tools capability
 
-	prompts, resources bool      // it declares these
-	at                 time.Time // when it declared them
+	prompts, resources bool      // the server declares these capabilities
+	at                 time.Time // when the server declared them
 
 	declared string      // capabilities without a caller's, in the stateless protocol
 	logs     *logSetting // nil: no log level to set
@@ -55,7 +55,7 @@ type serverState struct {
 	breaker breaker
 
 	mu     sync.Mutex
-	shared *mcpSession // of every caller, with a server without session ids; nil: unknown, or it has ids
+	shared *mcpSession // of all callers of a server without session ids; nil: unknown, or the server has ids
 	memory outcome.Memory
 
 	scrubber *scrubber    // of its last call

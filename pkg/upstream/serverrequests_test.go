@@ -63,7 +63,7 @@ func TestAsked(t *testing.T) {
 			`\"error\":{\"code\":-1,\"message\":\"User rejected\",\"data\":{\"a\":1}}`, `"}],"isError":true}`, 0},
 		{"the client has not declared it", mcp.MethodSample, refuses(&mcp.Error{Code: mcp.CodeMissingCapability}), failed, `\"code\":-32601`, note, 0},
 		{"the client cannot be reached", mcp.MethodSample, refuses(errors.New("https://secret.example is down")), failed, `the client cannot be reached`, note, 0},
-		{"the client answers oddly", mcp.MethodSample, answers(`[]`), failed, `the client cannot be reached`, note, 0},
+		{"the client sends an invalid answer", mcp.MethodSample, answers(`[]`), failed, `the client cannot be reached`, note, 0},
 		{"nobody answers", mcp.MethodElicit, unanswering, failed, `nobody answered within 5 minutes`, `{"type":"text","text":"` + outcome.UnansweredNote + `"}],"isError":true}`, 5 * time.Minute},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestAsked(t *testing.T) {
 }
 
 // The time of a person does not count against the server.
-func TestClockStandsStill(t *testing.T) {
+func TestClockStopsDuringQuestion(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy})
 		s := f.servers[0]
@@ -115,7 +115,7 @@ func TestClockStandsStill(t *testing.T) {
 	})
 }
 
-// If a caller gives up during a question, the server and the client notice at once.
+// If a caller gives up during a question, the server and the client are notified immediately.
 func TestGivenUpWhileAsked(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
@@ -133,7 +133,7 @@ func TestGivenUpWhileAsked(t *testing.T) {
 			t.Errorf("Call = %v after %v", e, time.Since(start))
 		}
 		if got := f.servers[0].Received(mcp.NotificationCancelled); len(got) != 1 {
-			t.Errorf("the server was told %v", got)
+			t.Errorf("cancellations at the server = %v, want 1", got)
 		}
 	})
 }
@@ -171,17 +171,17 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 		questions int
 		handed    string
 	}{
-		{"it answers the call itself", unanswering, done, []string{elicit("1"), elicit("2")}, 2, ""},
-		{"it takes its question back", unanswering, "", []string{elicit("1"), notification("cancelled", `{"requestId":1,"reason":"never mind"}`)}, 1, ""},
-		{"it takes another one back", unanswering, "", []string{elicit(`"a"`), notification("cancelled", `{"requestId":"b"}`), notification("cancelled", `{}`), notification("cancelled", `[]`)}, 1, `error "a"`},
-		{"it asks the same thing twice at once", unanswering, "", []string{elicit("1"), elicit("1")}, 1, "error 1"},
-		{"it asks too much at once", unanswering, "", []string{elicit("1"), elicit("2"), elicit("3"), elicit("4"), elicit("5")}, 4, "error 5, error 1, error 2, error 3, error 4"},
-		{"it asks too long a thing", answers(`{}`), "", []string{ask("1", mcp.MethodElicit, `{"message":"`+strings.Repeat("x", maxQuestion)+`"}`)}, 0, "error 1"},
-		{"it asks in no object", answers(`{}`), "", []string{ask("1", mcp.MethodElicit, `[1]`)}, 0, "error 1"},
-		{"it asks in null", answers(`{}`), "", []string{ask("1", mcp.MethodListRoots, `null`)}, 0, "error 1"},
-		{"it asks nothing", answers(`{}`), "", []string{`{"jsonrpc":"2.0","id":3,"method":"sampling/createMessage"}`}, 0, "error 3"},
-		{"it has no id for it", answers(`{}`), "", []string{ask("null", mcp.MethodElicit, `{}`), ask("{}", mcp.MethodElicit, `{}`)}, 0, ""},
-		{"it asks without an end", unanswering, done, many, 4, "-"},
+		{"answers the call without the client's answer", unanswering, done, []string{elicit("1"), elicit("2")}, 2, ""},
+		{"withdraws its question", unanswering, "", []string{elicit("1"), notification("cancelled", `{"requestId":1,"reason":"never mind"}`)}, 1, ""},
+		{"withdraws an unknown question", unanswering, "", []string{elicit(`"a"`), notification("cancelled", `{"requestId":"b"}`), notification("cancelled", `{}`), notification("cancelled", `[]`)}, 1, `error "a"`},
+		{"uses the id of an open question again", unanswering, "", []string{elicit("1"), elicit("1")}, 1, "error 1"},
+		{"has too many open questions", unanswering, "", []string{elicit("1"), elicit("2"), elicit("3"), elicit("4"), elicit("5")}, 4, "error 5, error 1, error 2, error 3, error 4"},
+		{"sends a question that is too long", answers(`{}`), "", []string{ask("1", mcp.MethodElicit, `{"message":"`+strings.Repeat("x", maxQuestion)+`"}`)}, 0, "error 1"},
+		{"params are no object", answers(`{}`), "", []string{ask("1", mcp.MethodElicit, `[1]`)}, 0, "error 1"},
+		{"params are null", answers(`{}`), "", []string{ask("1", mcp.MethodListRoots, `null`)}, 0, "error 1"},
+		{"no params", answers(`{}`), "", []string{`{"jsonrpc":"2.0","id":3,"method":"sampling/createMessage"}`}, 0, "error 3"},
+		{"an invalid id", answers(`{}`), "", []string{ask("null", mcp.MethodElicit, `{}`), ask("{}", mcp.MethodElicit, `{}`)}, 0, ""},
+		{"asks without end", unanswering, done, many, 4, "-"},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
@@ -205,7 +205,7 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 			first, rest, _ := strings.Cut(handed, ", ")
 			wantFirst, wantRest, _ := strings.Cut(tt.handed, ", ")
 			if questions != tt.questions || first != wantFirst || len(rest) != len(wantRest) {
-				t.Errorf("asked %d times, want %d; handed %q, want %q", questions, tt.questions, handed, tt.handed)
+				t.Errorf("%d questions, want %d; answers %q, want %q", questions, tt.questions, handed, tt.handed)
 			}
 		})
 	}
@@ -254,11 +254,11 @@ func TestDeclared(t *testing.T) {
 		{"a function", upstreamtest.Legacy, false, AsksRelay, "", `{}`, `{}`, ""},
 		{"a function that replays", upstreamtest.Legacy, false, AsksReplay, "", form, form, ""},
 		{"a laptop", upstreamtest.Legacy, true, AsksRelay, "", allOfThem, allOfThem, ""},
-		{"a laptop, nothing", upstreamtest.Legacy, true, AsksOff, allOfThem, `{}`, `{}`, ""},
-		{"a client of its own", upstreamtest.Legacy, true, AsksRelay, `{"elicitation":{},"roots":{"listChanged":true},"sampling":null,"tasks":{}}`, allOfThem, `{"elicitation":{},"roots":{}}`, ""},
-		{"a client that can do nothing", upstreamtest.Legacy, true, "", `{}`, allOfThem, `{}`, ""},
+		{"a laptop, no questions", upstreamtest.Legacy, true, AsksOff, allOfThem, `{}`, `{}`, ""},
+		{"a session for one client", upstreamtest.Legacy, true, AsksRelay, `{"elicitation":{},"roots":{"listChanged":true},"sampling":null,"tasks":{}}`, allOfThem, `{"elicitation":{},"roots":{}}`, ""},
+		{"a client without capabilities", upstreamtest.Legacy, true, "", `{}`, allOfThem, `{}`, ""},
 		{"a stateless server", upstreamtest.Modern, false, AsksRelay, `{"elicitation":{}}`, allOfThem, allOfThem, `{"elicitation":{}}`},
-		{"a stateless server, nothing", upstreamtest.Modern, false, AsksOff, `{"elicitation":{},"x":{}}`, `{}`, `{}`, `{}`},
+		{"a stateless server, no questions", upstreamtest.Modern, false, AsksOff, `{"elicitation":{},"x":{}}`, `{}`, `{}`, `{}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, Options{Holds: tt.holds}, upstreamtest.Options{Protocols: tt.protocol, Sessions: true, Tools: tools(1)})

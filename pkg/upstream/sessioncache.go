@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxSessions bounds the sessions that one client remembers. Beyond it, a session ends by
-	// [capacity.Yield].
+	// maxSessions bounds the sessions that one client remembers. If there are more,
+	// [capacity.Yield] selects a session to end.
 	maxSessions = 1024
 
 	// maxClientSessions bounds the sessions of single clients that one caller has with one server.
@@ -53,8 +53,8 @@ type sessionEntry struct {
 	stream  *listenStream // its event stream; nil: not opened
 	lost    string        // id of the previous session, which the server has lost
 	used    time.Time     // last
-	kept    time.Time     // when the store drops it unless it is prolonged; zero: not in the store
-	prolong time.Time     // when to prolong it in the store, or to try again
+	kept    time.Time     // when the session expires in the store; zero: not in the store
+	prolong time.Time     // when to prolong the session in the store, or to try again
 }
 
 // open returns the open session, or nil. tell reports whether the caller has to prolong the session
@@ -83,7 +83,7 @@ func (e *sessionEntry) set(s *mcpSession, t Target, now, expires, prolong time.T
 }
 
 // forget drops s, so that the next request opens a new session. If another request has already
-// opened one, that session stays.
+// opened a new session, that session stays.
 func (e *sessionEntry) forget(s *mcpSession) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

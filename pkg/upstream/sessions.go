@@ -15,9 +15,9 @@ import (
 
 const (
 	// The store keeps a session for keepFor after its last use. A use prolongs the session if the
-	// last prolongation was prolongAfter ago. So there is at most one write in that time, and one
-	// read by each other instance. If nobody prolonged a session, the session was idle for the
-	// difference or longer.
+	// last prolongation was prolongAfter ago. So in that time, there is at most one write, and one
+	// read by each other instance. A session that expires in the store was idle for at least
+	// idleSession.
 	keepFor      = idleSession + prolongAfter
 	prolongAfter = 15 * time.Minute
 
@@ -130,8 +130,8 @@ func (o *operation) adopt(stored session.Session) *mcpSession {
 	return s
 }
 
-// keep makes s the entry's session and stores or prolongs it in the store. If the store has another
-// session, which another instance opened, the entry uses that one and s ends.
+// keep makes s the entry's session, and stores or prolongs it in the store. If the store has
+// another session, which another instance opened, the entry uses the stored session and s ends.
 func (o *operation) keep(ctx context.Context, s *mcpSession) *mcpSession {
 	now := o.c.o.Now()
 	mine := session.Session{ID: secret.New(s.id), Version: s.version, Expires: now.Add(keepFor)}

@@ -39,9 +39,9 @@ func TestSessionsOfClients(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if n, most := len(s.Sessions()), maxClientSessions+2; n != most {
-			t.Errorf("%d sessions, want %d: those of single clients, the agent's and another one's", n, most)
+			t.Errorf("%d sessions, want %d: the sessions of single clients, the agent's and another client's", n, most)
 		}
-		for i := range maxClientSessions { // another user of the agent displaces none of them
+		for i := range maxClientSessions { // another user of the agent does not displace these sessions
 			as("a of u", fmt.Sprint("many ", i))
 		}
 		s.ForgetRequests()
@@ -57,7 +57,7 @@ func TestSessionsOfClients(t *testing.T) {
 		}
 		time.Sleep(idleSession + 2*sweepEvery)
 		if left := s.Sessions(); len(left) != 0 {
-			t.Errorf("%v are left", left)
+			t.Errorf("sessions after the idle time = %v, want none", left)
 		}
 	})
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func TestSessionsEnd(t *testing.T) {
-	withNotebook(t, "after half an hour without use, by themselves", func(t *testing.T, n *notebook) {
+	withNotebook(t, "after half an hour without use", func(t *testing.T, n *notebook) {
 		n.available()
 		n.reads(n.Client, "a", "")
 		n.reads(n.Client, "b", "")
@@ -29,15 +29,15 @@ func TestSessionsEnd(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		n.open(1)
 		if got := n.Sessions(); !slices.Contains(got, n.Calls()[2].Header.Get(mcp.HeaderSession)) {
-			t.Errorf("open are %v, want b's alone", got)
+			t.Errorf("open sessions = %v, want only b's", got)
 		}
 		time.Sleep(idleSession)
 		n.open(0)
 		if n.sweeper != nil {
-			t.Error("sessions are looked for although there are none")
+			t.Error("the search for idle sessions runs without sessions")
 		}
 	})
-	withNotebook(t, "by the instance that sees last that nobody uses them", func(t *testing.T, n *notebook) {
+	withNotebook(t, "by the last instance that used them", func(t *testing.T, n *notebook) {
 		first, second := n.instance(), n.instance()
 		n.write(first, "a", "of a")
 		n.reads(second, "a", "of a")
@@ -48,9 +48,9 @@ func TestSessionsEnd(t *testing.T) {
 		}
 		// first has not seen the session for an hour, but the store has recorded a use.
 		if first.sessions.len() != 0 {
-			t.Errorf("%d sessions are remembered", first.sessions.len())
+			t.Errorf("the first instance remembers %d sessions, want 0", first.sessions.len())
 		}
-		n.ops("7 reads 5 writes 0 deletes") // four times second prolongs it, then first asks whether it may end it
+		n.ops("7 reads 5 writes 0 deletes") // second prolongs it four times; then first checks in the store whether it may end it
 		n.reads(second, "a", "of a")
 		time.Sleep(keepFor + sweepEvery)
 		n.open(0)
@@ -76,10 +76,10 @@ func TestSessionsEnd(t *testing.T) {
 		}
 		n.Client.EndSessions(t.Context())
 		if got := n.Sessions(); len(got) != 0 {
-			t.Errorf("open are %v, want none", got)
+			t.Errorf("open sessions = %v, want none", got)
 		}
 	})
-	withNotebook(t, "with the program, in bounded time, whatever the server does", func(t *testing.T, n *notebook) {
+	withNotebook(t, "with the program, in bounded time, even if the server hangs", func(t *testing.T, n *notebook) {
 		n.reads(n.Client, "a", "")
 		n.Fail(upstreamtest.Hang())
 		began := time.Now()
@@ -88,7 +88,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("EndSessions took %v", took)
 		}
 	})
-	withNotebook(t, "for the room that others need", func(_ *testing.T, n *notebook) {
+	withNotebook(t, "to make room for other sessions", func(_ *testing.T, n *notebook) {
 		n.sessions.max = 2
 		n.write(n.Client, "a", "of a")
 		n.write(n.Client, "b", "of b")
@@ -96,7 +96,7 @@ func TestSessionsEnd(t *testing.T) {
 		n.reads(n.Client, "c", "")
 		n.reads(n.Client, "a", "of a")
 		n.open(2)
-		n.reads(n.Client, "b", "") // the least recently used one
+		n.reads(n.Client, "b", "") // the least recently used session has ended
 	})
 }
 
@@ -123,7 +123,7 @@ func TestSessionInUseEnds(t *testing.T) {
 	})
 }
 
-// The memory for a crowd of agents is bounded.
+// The number of remembered sessions is bounded, even with many agents.
 func TestSessionCacheIsBounded(t *testing.T) {
 	x := sessionCache{max: maxSessions}
 	now := time.Now()
@@ -134,7 +134,7 @@ func TestSessionCacheIsBounded(t *testing.T) {
 		e.set(&mcpSession{id: "x"}, Target{}, now, time.Time{}, time.Time{})
 		x.release(e)
 		if out == busy {
-			t.Fatal("a session in use went")
+			t.Fatal("a session in use was removed")
 		}
 	}
 	if n := x.len(); n > maxSessions {

@@ -65,8 +65,8 @@ func newNotebook(t *testing.T, o upstreamtest.Options) *notebook {
 	return n
 }
 
-// instance returns a client that shares the store with the others. The fixture's own client shares
-// nothing.
+// instance returns a client that shares the store with other instances. The fixture's own client
+// shares nothing.
 func (n *notebook) instance() *Client { return n.client(Options{Sessions: n.store}) }
 
 func (n *notebook) target() Target { return n.targets[0] }
@@ -105,7 +105,7 @@ func (n *notebook) open(want int) {
 	n.t.Helper()
 	synctest.Wait()
 	if got := n.Sessions(); len(got) != want {
-		n.t.Errorf("open are %v, want %d; deleted are %v", got, want, n.deleted())
+		n.t.Errorf("open sessions = %v, want %d; deleted = %v", got, want, n.deleted())
 	}
 }
 
@@ -132,7 +132,7 @@ func (n *notebook) handshakes(want int) {
 func (n *notebook) ops(want string) {
 	n.t.Helper()
 	if got := n.storeCounts.String(); got != want {
-		n.t.Errorf("the store was asked for %s, want %s", got, want)
+		n.t.Errorf("requests to the store = %s, want %s", got, want)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestAgentsSessions(t *testing.T) {
 		}
 		n.open(3)
 	})
-	withNotebook(t, "are apart by how agents proved who they are", func(t *testing.T, n *notebook) {
+	withNotebook(t, "are separate for each authentication method", func(t *testing.T, n *notebook) {
 		n.write(n.Client, "a", "of a")
 		if got, err := n.try(n.Client, session.Owner{Way: "iam", Agent: "a"}, "read", ""); err != nil || got != "" {
 			t.Errorf("read = %s, %v", got, err)
@@ -166,9 +166,9 @@ func TestAgentsSessions(t *testing.T) {
 		n.write(second, "b", "of b")
 		n.reads(first, "b", "of b")
 		n.reads(first, "a", "of a")
-		n.open(2) // second ends the session that it opened before it knew of the sessions
+		n.open(2) // second ended the session that it opened before it read the store
 	})
-	withNotebook(t, "are one where the operator said so", func(_ *testing.T, n *notebook) {
+	withNotebook(t, "are shared if the operator says so", func(_ *testing.T, n *notebook) {
 		n.targets[0].Shared = true
 		for _, c := range []*Client{n.instance(), n.instance()} {
 			for _, agent := range []string{"a", "b"} {
@@ -177,7 +177,7 @@ func TestAgentsSessions(t *testing.T) {
 		}
 		n.open(1)
 	})
-	withNotebook(t, "wait for no other agent's handshake", func(t *testing.T, n *notebook) {
+	withNotebook(t, "do not wait for another agent's handshake", func(t *testing.T, n *notebook) {
 		n.FailOn("initialize", 1, upstreamtest.Hang())
 		ctx, cancel := context.WithCancel(t.Context())
 		hung := make(chan error, 1)
@@ -207,7 +207,7 @@ func TestAgentsSessions(t *testing.T) {
 
 // Two users of one agent have separate sessions, and so has the agent without a user.
 func TestUsersSessions(t *testing.T) {
-	withNotebook(t, "are apart on each instance", func(t *testing.T, n *notebook) {
+	withNotebook(t, "are separate on each instance", func(t *testing.T, n *notebook) {
 		first, second := n.instance(), n.instance()
 		of := func(user string) session.Owner {
 			o := owner("a")
@@ -232,7 +232,7 @@ func TestUsersSessions(t *testing.T) {
 }
 
 func TestSessionsOfTwoInstances(t *testing.T) {
-	withNotebook(t, "opened at once: one wins, the other's is ended", func(_ *testing.T, n *notebook) {
+	withNotebook(t, "opened at the same time: one stays, the other ends", func(_ *testing.T, n *notebook) {
 		instances := []*Client{n.instance(), n.instance(), n.instance(), n.instance()}
 		var wg sync.WaitGroup
 		for _, c := range instances {
@@ -260,13 +260,13 @@ func TestSessionsOfTwoInstances(t *testing.T) {
 		n.reads(second, "a", "again")
 		n.handshakes(1)
 	})
-	withNotebook(t, "taken over and forgotten as well: opened again", func(_ *testing.T, n *notebook) {
+	withNotebook(t, "the store's session is forgotten too: opened again", func(_ *testing.T, n *notebook) {
 		_, second := both(n)
 		n.EndSessions()
 		n.reads(second, "a", "") // the server lost its session and the session in the store
 		n.open(1)
 	})
-	withNotebook(t, "by one request, where it is remembered that there are sessions", func(_ *testing.T, n *notebook) {
+	withNotebook(t, "found with one request, if the server is known to have sessions", func(_ *testing.T, n *notebook) {
 		first := n.instance()
 		n.write(first, "a", "of a")
 		n.ForgetRequests()
@@ -299,7 +299,7 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 		n.SetToken("new-one")
 		after := used(first)
 		if after == before {
-			t.Error("the session outlives the credential that opened it")
+			t.Error("the session is in use after its credential was replaced")
 		}
 		if got := used(second); got != after {
 			t.Errorf("the other instance uses %s, want %s", got, after)
@@ -311,7 +311,8 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 	})
 }
 
-// A server without session ids costs no memory and no request to the store.
+// For a server without session ids, the client remembers no session and makes no request to the
+// store.
 func TestSessionsCostNothing(t *testing.T) {
 	for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Both}, {Protocols: upstreamtest.Legacy}} {
 		var docs documenttest.Store
@@ -326,17 +327,17 @@ func TestSessionsCostNothing(t *testing.T) {
 				}
 			}
 			if n := f.sessions.len(); n != 0 {
-				t.Errorf("era %d: %d sessions are remembered", o.Protocols, n)
+				t.Errorf("protocols %d: the client remembers %d sessions, want 0", o.Protocols, n)
 			}
 		}
 		if got := storeCounts.String(); got != "0 reads 0 writes 0 deletes" {
-			t.Errorf("era %d: the store was asked for %s, want nothing", o.Protocols, got)
+			t.Errorf("protocols %d: requests to the store = %s, want none", o.Protocols, got)
 		}
 	}
 }
 
 func TestSessionsCostTheStore(t *testing.T) {
-	withNotebook(t, "one read for an instance that the catalog tells of them, and no handshake", func(_ *testing.T, n *notebook) {
+	withNotebook(t, "one read and no handshake, if the catalog knows of the sessions", func(_ *testing.T, n *notebook) {
 		out := n.available()
 		n.write(n.instance(), "a", "of a")
 		n.ForgetRequests()
@@ -352,7 +353,7 @@ func TestSessionsCostTheStore(t *testing.T) {
 		}
 		n.ops("1 reads 1 writes 0 deletes")
 		for range 10 {
-			n.reads(second, "a", "of a") // it does not know yet that the server has sessions
+			n.reads(second, "a", "of a") // second does not know yet that the server has sessions
 		}
 		n.ops("2 reads 1 writes 0 deletes")
 		for range 10 {
@@ -364,7 +365,7 @@ func TestSessionsCostTheStore(t *testing.T) {
 			time.Sleep(time.Minute)
 			n.reads(first, "a", "of a")
 		}
-		n.ops("12 reads 6 writes 0 deletes") // each asks whether it may end unused sessions
+		n.ops("12 reads 6 writes 0 deletes") // each instance checks whether it may end unused sessions
 	})
 }
 

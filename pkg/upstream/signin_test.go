@@ -58,7 +58,7 @@ func (c *connections) Renew(
 	return secret.New(fmt.Sprint("secret-", c.n)), nil
 }
 
-// newSignInFixture has a server that accepts one token.
+// newSignInFixture returns a fixture whose server accepts one token.
 func newSignInFixture(t *testing.T, c *connections, accepted *string) *fixture {
 	f := newFixture(
 		t,
@@ -79,22 +79,22 @@ func newSignInFixture(t *testing.T, c *connections, accepted *string) *fixture {
 	return f
 }
 
-// A load uses the token of a sign-in, and a call does so if the load knew of it.
+// A load uses the token of a sign-in. A call uses it if the last load found the sign-in.
 func TestToken(t *testing.T) {
 	c, accepted := &connections{n: 1}, "secret-1"
 	f := newSignInFixture(t, c, &accepted)
 	if out := f.available(); !out.Connected {
-		t.Error("the outcome knows of no sign-in")
+		t.Error("the outcome is not Connected")
 	}
 	if asked := c.asked; f.fails(Call{Name: "x"}).Outcome.Status != outcome.Denied ||
 		c.asked != asked {
-		t.Error("a call of a server without a sign-in asked for a token")
+		t.Error("a call of a server without a sign-in read a token")
 	}
 	f.targets[0].Connected = true
 	f.works()
 }
 
-// A token that the server refuses is renewed once, and the call is repeated.
+// If the server refuses a token, the client renews it once and repeats the call.
 func TestTokenRenewed(t *testing.T) {
 	c, accepted := &connections{n: 1}, "secret-2"
 	f := newSignInFixture(t, c, &accepted)
@@ -107,7 +107,7 @@ func TestTokenRenewed(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if c.n != 3 || strings.Contains(e.Error(), "secret-") {
-		t.Errorf("%d tokens; %v", c.n, e)
+		t.Errorf("current token = %d, want 3; error %v", c.n, e)
 	}
 }
 
@@ -119,7 +119,8 @@ func TestTokenRenewedAfterRead(t *testing.T) {
 	f.works()
 }
 
-// A token that cannot be read or renewed decides the outcome, and the client sends nothing.
+// If a token cannot be read or renewed, this decides the outcome, and the client sends nothing
+// without a token.
 func TestTokenFails(t *testing.T) {
 	silent := &oauth.Fault{Code: oauth.Unreachable, Text: "the issuer does not answer"}
 	for name, tt := range map[string]struct {
@@ -159,6 +160,6 @@ func TestNoSignIn(t *testing.T) {
 	f.targets[0].SignIn = nil
 	f.targets[0].Headers = map[string]string{"Authorization": "Bearer fixed"}
 	if out := f.available(); out.Connected || c.asked != 0 {
-		t.Errorf("%d tokens asked for, %+v", c.asked, out)
+		t.Errorf("%d reads of a token, %+v", c.asked, out)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/sse"
 )
 
-// events is [sse.Events] with the maximum line length of a response.
+// events calls [sse.Events] with the maximum line length of a response.
 func events(r io.Reader, f func(data []byte) (done bool, err error)) error {
 	return sse.Events(r, maxResponse, f)
 }

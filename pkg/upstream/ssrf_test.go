@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// resolving returns a client whose name server gives every name the nth address at the nth query,
-// and then repeats the last one.
+// resolving returns a client whose name server answers the nth query for any name with the nth
+// address, and repeats the last address.
 func resolving(t *testing.T, o Options, addrs ...string) *Client {
 	t.Helper()
 	c := newClient(t, o)
@@ -42,7 +42,7 @@ func untouched(t *testing.T, addr string) (port string) {
 	t.Cleanup(func() {
 		_ = l.Close()
 		if n := conns.Load(); n != 0 {
-			t.Errorf("%d connections came through to %s", n, l.Addr())
+			t.Errorf("%d connections reached the blocked address %s", n, l.Addr())
 		}
 	})
 	_, port, _ = net.SplitHostPort(l.Addr().String())

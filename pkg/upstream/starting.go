@@ -27,12 +27,12 @@ func (ps *programs) starting(k entryKey, c *Command) *program {
 // with advice for the operator, if the program's output shows a known cause.
 func (p *program) notStarted() outcome.Outcome {
 	lines := p.process.Load().LastStderr()
-	words := fmt.Sprintf("the program runs for %v and has not said anything yet", time.Since(p.started).Round(time.Second))
+	words := fmt.Sprintf("the program has run for %v and has sent no message yet", time.Since(p.started).Round(time.Second))
 	if do := advice(lines); do != "" {
 		words = do + "; " + words
 	}
 	if len(lines) > 0 {
-		words += "; its last words: " + process.LastWords(lines)
+		words += "; its last lines: " + process.LastWords(lines)
 	}
 	return outcome.Outcome{
 		Status: outcome.Transient, Reason: outcome.ReasonStarting, Attempts: 1, Error: redactURLs(words), Started: p.started,

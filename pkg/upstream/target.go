@@ -62,8 +62,8 @@ func (c *Client) resolve(ctx context.Context, t Target, key entryKey) (*endpoint
 	return ep, nil
 }
 
-// addToken adds the access token of the gateway's sign-in at the server. A call asks for it only if
-// the last load knows of a sign-in, so that other calls cost no further read.
+// addToken adds the access token of the gateway's sign-in at the server. A call reads the token
+// only if the last load found a sign-in, so that other calls need no further read.
 func (c *Client) addToken(ctx context.Context, ep *endpoint, t Target, load bool) error {
 	if c.o.Connections == nil || t.SignIn == nil || !load && !t.Connected {
 		return nil
@@ -81,7 +81,8 @@ func (t Target) signInServer() oauth.Server {
 	return oauth.Server{Name: t.ID, URL: t.URL, Settings: *t.SignIn}
 }
 
-// useToken sends a token with each request, and hides it and other secrets in texts and results.
+// useToken adds a token to each request, and to the secrets that no text or result shows. others
+// are further secrets.
 func (ep *endpoint) useToken(token secret.Text, others []string) {
 	text := token.Reveal()
 	if text == "" {
@@ -130,7 +131,7 @@ func basic(value string) []string {
 	return []string{string(plain), password}
 }
 
-// expand replaces each ${ref} of value; what names the place of value in errors.
+// expand replaces each ${ref} of value. Errors name the place of value with what.
 func (c *Client) expand(ctx context.Context, ep *endpoint, what, value string) (string, error) {
 	resolved, err := secret.Expand(value, func(ref string) (string, error) {
 		v, err := c.cache.get(ctx, ref)

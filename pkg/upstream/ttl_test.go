@@ -15,15 +15,15 @@ func TestListTTL(t *testing.T) {
 		lists [][]string // ttlMs of the pages of each list
 		want  time.Duration
 	}{
-		{"nothing is said", [][]string{{""}}, 0},
-		{"it is said", [][]string{{`,"ttlMs":90000`}}, 90 * time.Second},
+		{"no TTL", [][]string{{""}}, 0},
+		{"one TTL", [][]string{{`,"ttlMs":90000`}}, 90 * time.Second},
 		{"the least of the pages", [][]string{{`,"ttlMs":90000`, `,"ttlMs":60000`, `,"ttlMs":120000`}}, time.Minute},
-		{"a page says nothing", [][]string{{`,"ttlMs":90000`, ``}}, 0},
+		{"a page without a TTL", [][]string{{`,"ttlMs":90000`, ``}}, 0},
 		{"the least of the lists", [][]string{{`,"ttlMs":90000`}, {`,"ttlMs":30000`}}, 30 * time.Second},
-		{"one list says nothing", [][]string{{``}, {`,"ttlMs":30000`}}, 0},
+		{"a list without a TTL", [][]string{{``}, {`,"ttlMs":30000`}}, 0},
 		{"a year", [][]string{{`,"ttlMs":31536000000`}}, time.Hour},
-		{"more than is a number", [][]string{{`,"ttlMs":1e999`}}, 0},
-		{"less than nothing", [][]string{{`,"ttlMs":-5`}}, 0},
+		{"a TTL beyond any number", [][]string{{`,"ttlMs":1e999`}}, 0},
+		{"a negative TTL", [][]string{{`,"ttlMs":-5`}}, 0},
 		{"a text", [][]string{{`,"ttlMs":"90000"`}}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

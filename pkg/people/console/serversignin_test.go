@@ -109,7 +109,7 @@ func TestServerSignIn(t *testing.T) {
 	}
 	says(t, a.Body, "Nobody was signed in: the callback belongs to another sign-in")
 	a = h.back(query, &http.Cookie{Name: c.Name, Value: "forged"})
-	says(t, a.Body, "was not begun at this gateway")
+	says(t, a.Body, "did not begin at this gateway")
 	a = h.back(query, c)
 	if a.Status != http.StatusOK || !strings.Contains(a.Header.Get("Set-Cookie"), "Max-Age=0") {
 		t.Errorf("%d, cookie %s: %s", a.Status, a.Header.Get("Set-Cookie"), a.Body)

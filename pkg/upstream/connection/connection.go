@@ -2,9 +2,9 @@
 // valid. A connection is a credential for one server. Its subject is the gateway: all callers share
 // it.
 //
-// Tokens are stored sealed, and opened tokens stay in memory for 5 minutes. Over all processes,
-// only one refreshes a connection at a time: issuers that rotate refresh tokens end the whole
-// sign-in if a refresh token is used twice.
+// Tokens are stored sealed, and opened tokens stay in memory for 5 minutes. Only one process at a
+// time refreshes a connection, because issuers that rotate refresh tokens end the whole sign-in if
+// a refresh token is used twice.
 package connection
 
 import (
@@ -26,7 +26,7 @@ import (
 
 // The reasons of an ended connection that are no [oauth.Code].
 const (
-	Restored  = "restored"           // the vault cannot be opened: copied table, other key
+	Restored  = "restored"           // the vault cannot be opened: the table was copied, or the key replaced
 	Unrenewed = "credential_expired" // the token expired, and the issuer gave no refresh token
 )
 
@@ -43,7 +43,7 @@ type Options struct {
 	Now     func() time.Time
 	Jitter  func(limit time.Duration) time.Duration // nil: uniform in [0, limit)
 
-	// Event, if set, gets what happened to a connection. It must not block.
+	// Event, if set, gets each change of a connection. It must not block.
 	Event func(ctx context.Context, e Event)
 }
 
@@ -54,7 +54,7 @@ type Event struct {
 	By     string // the person; "": the gateway
 	Reason string // of ended
 
-	Renewals int    // of refreshed, if it is the first of a day: on the last day with renewals
+	Renewals int    // of the first refreshed of a day: number of renewals on the last day with renewals
 	Day      string // of Renewals
 }
 
@@ -78,7 +78,7 @@ type Service struct {
 	past  map[document.Key][]string // access tokens that this process used before
 }
 
-// A cached connection was opened before.
+// A cached is a connection that this process has opened.
 type cached struct {
 	rev  int64
 	conn record
@@ -135,8 +135,8 @@ type record struct {
 	Day     string    `json:"day,omitempty"`
 	Failed  time.Time `json:"failed,omitzero"` // when the issuer last did not answer a refresh
 
-	// Refused is when the gateway renewed a token because the server refused it, and Refusals is how
-	// often it did so since.
+	// Refused is when the gateway began to count tokens that it renewed because the server refused
+	// them. Refusals is their number since.
 	Refused  time.Time `json:"refused,omitzero"`
 	Refusals int       `json:"refusals,omitempty"`
 
@@ -307,8 +307,8 @@ func (s *Service) drop(k document.Key) {
 	delete(s.cache, k)
 }
 
-// replaced remembers the opened access token of a server if another one replaces it. A server may
-// repeat a token much later. The caller holds the lock.
+// replaced remembers the opened access token of a server if another token replaces it. A server may
+// repeat a token in a result much later. The caller holds the lock.
 func (s *Service) replaced(k document.Key, by string) {
 	old := s.cache[k].conn.Access
 	if old == "" || old == by {

@@ -20,7 +20,7 @@ import (
 
 const redirect = "http://127.0.0.1:4711/callback"
 
-// A fixture is a gateway's vault, an issuer and a server that demands its tokens.
+// A fixture has a gateway's vault, an issuer, and a server that requires the issuer's tokens.
 type fixture struct {
 	docs   *documenttest.Store
 	issuer *issuertest.Issuer
@@ -135,7 +135,7 @@ func TestSignIn(t *testing.T) {
 		"plain":                          {},
 		"an issuer with a path":          {Path: "/tenant"},
 		"without metadata":               {NoMetadata: true},
-		"refresh tokens that stay":       {KeepRefresh: true},
+		"constant refresh tokens":        {KeepRefresh: true},
 		"scope required in a refresh":    {ScopeOnRefresh: true},
 		"tokens as a form":               {Form: true},
 		"expires_in as a text":           {TextExpires: true},
@@ -186,21 +186,21 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// A sign-in that fails stores nothing, and says why in words that the issuer did not write.
+// A failed sign-in stores nothing. Its error gives the reason without any text of the issuer.
 func TestSignInRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		habits issuertest.Habits
 		set    oauth.Settings
 		code   oauth.Code
 	}{
-		"no S256":                   {issuertest.Habits{Metadata: map[string]any{"code_challenge_methods_supported": []string{"plain"}}}, oauth.Settings{}, oauth.NoPKCE},
-		"metadata of another":       {issuertest.Habits{Metadata: map[string]any{"issuer": "https://other.example"}}, oauth.Settings{}, oauth.IssuerMismatch},
-		"an endpoint without https": {issuertest.Habits{Metadata: map[string]any{"token_endpoint": "http://evil.example/token"}}, oauth.Settings{}, oauth.BadMetadata},
-		"no registration":           {issuertest.Habits{NoRegistration: true}, oauth.Settings{}, oauth.NoClient},
-		"registration forbidden":    {issuertest.Habits{}, oauth.Settings{NoRegister: true}, oauth.NoClient},
-		"iss is missing":            {issuertest.Habits{NoIss: true}, oauth.Settings{}, oauth.IssuerMismatch},
-		"iss of another":            {issuertest.Habits{OtherIss: true}, oauth.Settings{}, oauth.IssuerMismatch},
-		"the resource is refused":   {issuertest.Habits{NoResource: true}, oauth.Settings{}, oauth.InvalidTarget},
+		"no S256":                    {issuertest.Habits{Metadata: map[string]any{"code_challenge_methods_supported": []string{"plain"}}}, oauth.Settings{}, oauth.NoPKCE},
+		"metadata of another issuer": {issuertest.Habits{Metadata: map[string]any{"issuer": "https://other.example"}}, oauth.Settings{}, oauth.IssuerMismatch},
+		"an endpoint without https":  {issuertest.Habits{Metadata: map[string]any{"token_endpoint": "http://evil.example/token"}}, oauth.Settings{}, oauth.BadMetadata},
+		"no registration":            {issuertest.Habits{NoRegistration: true}, oauth.Settings{}, oauth.NoClient},
+		"registration forbidden":     {issuertest.Habits{}, oauth.Settings{NoRegister: true}, oauth.NoClient},
+		"iss is missing":             {issuertest.Habits{NoIss: true}, oauth.Settings{}, oauth.IssuerMismatch},
+		"iss of another issuer":      {issuertest.Habits{OtherIss: true}, oauth.Settings{}, oauth.IssuerMismatch},
+		"the resource is refused":    {issuertest.Habits{NoResource: true}, oauth.Settings{}, oauth.InvalidTarget},
 		"not a bearer token": {issuertest.Habits{Answer: func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"access_token": "secret-1", "token_type": "mac"}`)
 		}}, oauth.Settings{}, oauth.BadAnswer},
@@ -229,7 +229,7 @@ func TestSignInRefused(t *testing.T) {
 				t.Fatalf("%v, want %s", err, tt.code)
 			}
 			if strings.Contains(err.Error(), "secret") {
-				t.Errorf("it says %v", err)
+				t.Errorf("the error has text of the issuer: %v", err)
 			}
 			if _, ok, err := s.State(t.Context(), f.server); ok || err != nil {
 				t.Errorf("a connection is stored, or %v", err)
@@ -238,7 +238,7 @@ func TestSignInRefused(t *testing.T) {
 	}
 }
 
-// A callback counts once, for its own sign-in, within ten minutes.
+// A callback is valid once, for its own sign-in, within ten minutes.
 func TestCallback(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	s := f.service()
@@ -267,7 +267,7 @@ func TestCallback(t *testing.T) {
 	)
 	_, err := s.Finish(t.Context(), one.Sealed, oneQuery, f.find)
 	require.OK(t, err)
-	fails("a second time", oauth.InvalidGrant, one.Sealed, oneQuery)
+	fails("a second use", oauth.InvalidGrant, one.Sealed, oneQuery)
 	f.wait(10 * time.Minute)
 	fails("too late", oauth.Expired, two.Sealed, twoQuery)
 	other := func(string) (oauth.Server, bool) {
@@ -284,7 +284,8 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// A document in another place or under another key does not open, and no new key hides that.
+// A document in another place, or sealed with another key, does not open. The gateway makes no new
+// key that would hide this.
 func TestRestored(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	f.signIn(t, f.service())
@@ -313,7 +314,7 @@ func TestRestored(t *testing.T) {
 	}
 	f.key = key
 	if f.token(t, f.service()) == "" {
-		t.Error("the old key does not open it")
+		t.Error("the old key does not open the connection")
 	}
 	moved := f.server
 	moved.Name = "copy"
@@ -346,11 +347,11 @@ func TestTwoAccounts(t *testing.T) {
 	second := f.token(t, s)
 	f.server = one
 	if f.token(t, s) != first || first == second {
-		t.Error("the accounts are mixed up")
+		t.Error("a name got the token of the other account")
 	}
 }
 
-// Another issuer of a server needs a person's agreement.
+// If the issuer of a server changes, a person must agree.
 func TestIssuerChanged(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	s := f.service()
@@ -371,7 +372,7 @@ func TestIssuerChanged(t *testing.T) {
 	}
 }
 
-// A registration is used again, except by another callback.
+// A later sign-in uses the registration again, unless the callback differs.
 func TestRegistration(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	f.signIn(t, f.service())

@@ -20,14 +20,14 @@ import (
 type step int
 
 const (
-	leaseStored step = iota + 1 // and the issuer was not asked
-	answered                    // by the issuer, and nothing was stored
-	beforeWrite                 // of the token
+	leaseStored step = iota + 1 // the lease is stored, before the request to the issuer
+	answered                    // the issuer has answered, before any write
+	beforeWrite                 // before the write of the token
 	afterWrite
 )
 
-// A victim is a process that is killed at a step: its goroutine ends there. It uses the store and
-// the issuer of others.
+// A victim is a process that is killed at a step: its goroutine ends there. It uses the same store
+// and issuer as other processes.
 type victim struct {
 	document.Store
 	at step
@@ -64,9 +64,9 @@ func (v victim) Do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A process is killed at each step of a refresh. At worst, a person must sign in once more: if the
-// issuer had replaced the refresh token and the new one was not stored. Others use the valid token
-// meanwhile, and the connection's state is true.
+// TestKilledInRefresh kills a process at each step of a refresh. At worst, a person must sign in
+// again: if the issuer has replaced the refresh token, and the new token was not stored. Other
+// processes still use the valid token, and the connection's state is correct.
 func TestKilledInRefresh(t *testing.T) {
 	for name, c := range map[string]struct {
 		at        step

@@ -13,7 +13,7 @@ var ErrNoKey = errors.New("the vault has no key")
 type LocalKey struct {
 	// Read returns the key, or [ErrNoKey].
 	Read func() ([]byte, error)
-	// Make makes the key. If another process was faster, Read returns its key.
+	// Make makes the key. If another process was faster, Read returns the key of that process.
 	Make func() error
 
 	mu  sync.Mutex

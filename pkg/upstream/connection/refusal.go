@@ -17,8 +17,8 @@ import (
 const partRefusals = "CRED#refused"
 
 const (
-	keepRefusal = 24 * time.Hour   // how long people see a refused call
-	noteEvery   = 10 * time.Minute // the same refusal is stored once in that time
+	keepRefusal = 24 * time.Hour   // people see a refused call for this time
+	noteEvery   = 10 * time.Minute // in this time, the same refusal is stored only once
 	refusalTime = 2 * time.Second  // to store one
 	maxRefusals = 256              // servers whose refusals a process remembers
 )
@@ -32,15 +32,15 @@ type Refusal struct {
 	At        time.Time          `json:"at"`
 }
 
-// A noted refusal is in memory, so that the next calls store it only when it is news.
+// A noted is a refusal in memory, so that the next calls store a refusal only if it is new.
 type noted struct {
 	what string
 	at   time.Time
 }
 
-// Refused stores that a server refused a call, so that people see it and the next sign-in asks for
-// what the server named. The same refusal is stored once in 10 minutes. An error is only logged,
-// because the call has its answer already.
+// Refused stores that a server refused a call. So people see the refusal, and the next sign-in
+// requests the scopes that the server named. The same refusal is stored once in 10 minutes. An
+// error is only logged, because the call has its answer already.
 func (s *Service) Refused(ctx context.Context, server oauth.Server, o outcome.Outcome) {
 	r := Refusal{server.Name, o.Reason, o.Connected, o.Challenge, s.o.Now().UTC()}
 	k := document.Key{Part: partRefusals, ID: keyOf(server.Name, server.URL).ID}
@@ -85,8 +85,7 @@ func (s *Service) isNews(k document.Key, r Refusal) bool {
 	return true
 }
 
-// addScopes adds the scopes of the refusal that is stored already: two tools can need different
-// ones.
+// addScopes adds the scopes of the stored refusal, because two tools can need different scopes.
 func (r *Refusal) addScopes(stored []byte) {
 	var old Refusal
 	if r.Challenge == nil || len(stored) == 0 || json.Unmarshal(stored, &old) != nil ||
@@ -115,13 +114,14 @@ func (s *Service) Refusals(ctx context.Context) (map[string]Refusal, error) {
 	return all, nil
 }
 
-// RefusalOf returns the refused call of a server among all, or ok = false if there is none.
+// RefusalOf returns the refused call of a server from all, or ok = false if there is none.
 func RefusalOf(all map[string]Refusal, server, url string) (r Refusal, ok bool) {
 	r, ok = all[keyOf(server, url).ID]
 	return r, ok
 }
 
-// forgetRefusal deletes the refused call of a server. An error only leaves it until it expires.
+// forgetRefusal deletes the refused call of a server. After an error, the refusal stays until it
+// expires.
 func (s *Service) forgetRefusal(ctx context.Context, k document.Key) {
 	k.Part = partRefusals
 	s.mu.Lock()

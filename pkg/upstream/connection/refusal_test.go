@@ -59,8 +59,8 @@ func warm(t testing.TB) (*fixture, *connection.Service, context.Context, *counte
 	return f, s, connection.WithDocument(t.Context(), d), c
 }
 
-// A call with a warm connection reads no store and unwraps no key. After 5 minutes one call unwraps
-// the key once.
+// A call with a warm connection does not read the store or unwrap the key. After 5 minutes, one
+// call unwraps the key once.
 func TestWarmToken(t *testing.T) {
 	f, s, ctx, c := warm(t)
 	use := func(n int) {
@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 		{9 * time.Minute, []string{"write"}, 1, []string{"write"}},
 		{0, []string{"admin"}, 2, []string{"write", "admin"}},
 		{10 * time.Minute, []string{"admin"}, 3, []string{"write", "admin"}},
-		{24 * time.Hour, nil, 3, nil}, // it expires
+		{24 * time.Hour, nil, 3, nil}, // the refusal expires
 	} {
 		f.wait(tt.wait)
 		f.docs.Now = f.clock
@@ -175,8 +175,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A new sign-in asks for what the last one had and for what a refused call named. More than the
-// configured scopes is refused, and the text names all of it.
+// A new sign-in requests the scopes of the last sign-in and the scopes that a refused call named.
+// If these are more than the configured scopes, Start refuses, and its text names all of the
+// additional scopes.
 func TestScopesOfNextSignIn(t *testing.T) {
 	f, s, _, _ := warm(t)
 	r := f.request()
@@ -185,7 +186,7 @@ func TestScopesOfNextSignIn(t *testing.T) {
 	require.OK(t, err)
 	slices.Sort(p.Scopes)
 	if want := []string{"admin", "offline_access", "read", "write"}; !slices.Equal(p.Scopes, want) {
-		t.Errorf("it asks for %q, want %q", p.Scopes, want)
+		t.Errorf("requested scopes = %q, want %q", p.Scopes, want)
 	}
 	r.Server.Settings.Scopes = []string{"read"}
 	if _, err = s.Start(t.Context(), r); oauth.CodeOf(err) != connection.ScopeNotAllowed ||
@@ -195,8 +196,8 @@ func TestScopesOfNextSignIn(t *testing.T) {
 	}
 }
 
-// The tokens of a connection stay secret after they were replaced, in this process and for one
-// refresh in all others.
+// Replaced tokens of a connection stay secret: always in this process, and for one refresh in all
+// other processes.
 func TestSecrets(t *testing.T) {
 	f, s, _, _ := warm(t)
 	other := f.service()
@@ -226,7 +227,7 @@ func contains(all []string, some ...string) bool {
 	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
 
-// The first refresh of a day reports how many the day before had.
+// The first refresh of a day reports the number of refreshes of the day before.
 func TestRefreshesOfADay(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	s := f.service()

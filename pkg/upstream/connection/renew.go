@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	leaseTime = 20 * time.Second       // one process refreshes that long at most
-	waitTime  = 5 * time.Second        // for the refresh of another process
-	lookEvery = 100 * time.Millisecond // while it waits
-	early     = 5 * time.Minute        // before the expiry of a long-lived token
+	leaseTime = 20 * time.Second       // maximum time in which only one process refreshes
+	waitTime  = 5 * time.Second        // maximum wait for the refresh of another process
+	lookEvery = 100 * time.Millisecond // interval of reads during this wait
+	early     = 5 * time.Minute        // a long-lived token is refreshed this long before its expiry
 
-	// How long no process contacts an issuer that did not answer: while the token is still valid, and
-	// after its expiry.
+	// No process contacts an issuer that did not answer for this time: while the token is still
+	// valid, and after its expiry.
 	retryDue     = 30 * time.Second
 	retryExpired = 5 * time.Second
 
@@ -98,7 +98,7 @@ func (s *Service) Renew(
 	return t, err
 }
 
-// use returns the token of an item, after a refresh if it is due or if it equals rejected.
+// use returns the token of an item. If the token is due or equals rejected, use first refreshes it.
 func (s *Service) use(
 	ctx context.Context, server oauth.Server, k document.Key, it item, rejected string,
 ) (secret.Text, error) {
@@ -139,7 +139,8 @@ func (s *Service) use(
 	}
 }
 
-// isRefusedOften reports whether the server refused so many tokens that another one is no remedy.
+// isRefusedOften reports whether the server refused so many tokens that another token would not
+// help.
 func (c *record) isRefusedOften(now time.Time) bool {
 	return now.Sub(c.Refused) < renewalTime && c.Refusals >= maxRenewals
 }
@@ -152,7 +153,7 @@ func (c *record) countRefusal(now time.Time) {
 	c.Refusals++
 }
 
-// openReady opens an item, and reports whether its token is the answer without a refresh.
+// openReady opens an item, and reports whether its token can be used without a refresh.
 func (s *Service) openReady(
 	ctx context.Context, k document.Key, it item, rejected string,
 ) (c record, ready bool, err error) {
@@ -167,14 +168,14 @@ func (s *Service) openReady(
 	case c.Refresh == "" && !c.usable(now):
 		err = &oauth.EndedError{Reason: Unrenewed}
 	case c.Refresh == "" || c.Access == rejected && c.isRefusedOften(now):
-		ready = true // rejected, and there is no other
+		ready = true // the token is due or rejected, but cannot be renewed now
 	case now.Sub(c.Failed) < retryExpired:
 		err = errSilent
 	}
 	return c, ready, err
 }
 
-// The errors of a token that nobody could refresh in time.
+// The errors for a token that was not refreshed in time.
 var (
 	errBusy = &oauth.Fault{
 		Code: oauth.Unreachable, Text: "another process has not finished the refresh of the token",
@@ -201,8 +202,8 @@ func wait(ctx context.Context, d time.Duration) error {
 // refresh takes the lease, refreshes and stores the token. A conflict says that another process was
 // faster.
 //
-// The refresh does not end with the caller: a token that was issued and not stored ends the
-// connection if the issuer rotates refresh tokens.
+// The refresh does not end with the caller: if the issuer rotates refresh tokens, a token that was
+// issued and not stored ends the connection.
 func (s *Service) refresh(
 	ctx context.Context, server oauth.Server, k document.Key, it item, c record,
 ) (record, error) {

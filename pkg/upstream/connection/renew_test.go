@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// With a token that is due or expired, only one of many callers in two processes refreshes.
+// If a token is due or expired, only one of many callers in two processes refreshes it.
 func TestRefreshOnce(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	processes := []*connection.Service{f.service(), f.service()}
@@ -43,8 +43,8 @@ func TestRefreshOnce(t *testing.T) {
 	}
 }
 
-// A refused refresh ends the connection, with its reason, for all processes. A sign-in begins it
-// again.
+// A refused refresh ends the connection for all processes, and stores the reason. A sign-in begins
+// the connection again.
 func TestRefreshRefused(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	s, other := f.service(), f.service()
@@ -81,7 +81,8 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// An issuer that does not answer does not end a connection, and is not asked by every call.
+// If an issuer does not answer, the connection does not end, and not every call contacts the
+// issuer.
 func TestIssuerDown(t *testing.T) {
 	asked := 0
 	down := func(w http.ResponseWriter, _ *http.Request) {
@@ -97,7 +98,7 @@ func TestIssuerDown(t *testing.T) {
 		f.token(t, s) // it is still valid
 	}
 	if asked != 1 {
-		t.Errorf("the issuer was asked %d times", asked)
+		t.Errorf("the issuer got %d requests", asked)
 	}
 	f.wait(5 * time.Minute)
 	for range 3 {
@@ -106,7 +107,7 @@ func TestIssuerDown(t *testing.T) {
 		}
 	}
 	if asked != 2 {
-		t.Errorf("the issuer was asked %d times", asked)
+		t.Errorf("the issuer got %d requests", asked)
 	}
 	f.issuer.Answer = nil
 	f.wait(6 * time.Second)
@@ -115,7 +116,7 @@ func TestIssuerDown(t *testing.T) {
 	}
 }
 
-// A server that refuses a token before its expiry gets a renewed one.
+// If a server refuses a token before its expiry, the gateway renews the token.
 func TestRenew(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	s, other := f.service(), f.service()
@@ -132,7 +133,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A server that refuses every token causes three refreshes a minute, and not one with each call.
+// A server that refuses every token causes three refreshes a minute, not one refresh for each call.
 func TestRenewIsLimited(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	s := f.service()
@@ -152,7 +153,7 @@ func TestRenewIsLimited(t *testing.T) {
 	}
 }
 
-// A token without a refresh token is used until it expires.
+// Without a refresh token, the gateway uses the token until it expires.
 func TestNoRefreshToken(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{NoRefresh: true})
 	s := f.service()
@@ -171,8 +172,8 @@ func TestNoRefreshToken(t *testing.T) {
 	}
 }
 
-// The store loses the answer to the write of a refreshed token: the token is not used, and is not
-// lost.
+// If the store loses the answer to the write of a refreshed token, the gateway does not use the
+// token, and does not lose it.
 func TestStoreFails(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	s := f.service()

@@ -18,7 +18,7 @@ import (
 
 // Paths of the gateway for issuers.
 const (
-	CallbackPath = "/admin/sign-in/callback"        // to which issuers send browsers back
+	CallbackPath = "/admin/sign-in/callback"        // issuers send browsers back to it
 	DocumentPath = "/.well-known/oauth-client.json" // of the client ID metadata document
 )
 
@@ -32,7 +32,7 @@ func ClientID(base string) string {
 	return base + DocumentPath
 }
 
-// flowKey is the place for which the state of a sign-in is sealed. It is never stored.
+// flowKey is the key for which the state of a sign-in is sealed. No document is stored under it.
 var flowKey = document.Key{Part: "CRED#flow", ID: "FLOW"}
 
 // A Request asks for a sign-in.
@@ -42,7 +42,7 @@ type Request struct {
 	Redirect  string          // the callback
 	Document  string          // address of the client ID metadata document; "": none
 	By        string          // the person
-	Confirm   bool            // the person agreed to a changed issuer, and to a new key of the vault
+	Confirm   bool            // the person agreed to a changed issuer or to a new key of the vault
 }
 
 // A Pending is a sign-in that waits for its callback.
@@ -51,7 +51,7 @@ type Pending struct {
 	Sealed string   // the state, which only the gateway can read
 	Issuer string   // its host
 	Scopes []string // requested
-	Guess  bool     // the issuer has no metadata: nobody knows whether it supports PKCE
+	Guess  bool     // the issuer has no metadata, so its support of PKCE is unknown
 }
 
 // A flow is the sealed state of a sign-in.
@@ -81,7 +81,7 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 		if len(over) > 0 {
 			return Pending{}, &oauth.Fault{
 				Code: ScopeNotAllowed, Text: "the server requires more than the configured scopes: " +
-					text.List(over, maxNamed) + "; add them to auth.scopes, or leave them out",
+					text.List(over, maxNamed) + "; add these scopes to auth.scopes, or remove auth.scopes",
 			}
 		}
 	}
@@ -104,14 +104,15 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 				Code: oauth.IssuerChanged,
 				Text: "the server's issuer was " +
 					oauth.Host(before.Issuer) + " and is now " + oauth.Host(d.Issuer.Issuer) +
-					": confirm it if its operator announced that",
+					": confirm the new issuer if the server's operator announced it",
 			}
 		case err == nil && !changed(&before, d) && set.Scopes == nil:
-			// A new sign-in asks for what the last one had, and for what a refusal named since.
+			// A new sign-in requests the scopes of the last sign-in, and the scopes that a refusal
+			// named since.
 			d.Scopes = union(before.Requested, r.Challenge.Scopes)
 		}
 	}
-	r.Server.Settings.Scopes = d.Scopes // a new registration names them
+	r.Server.Settings.Scopes = d.Scopes // a new registration names these scopes
 	client, err := s.client(ctx, d.Issuer, r)
 	if err != nil {
 		return Pending{}, err
@@ -137,7 +138,7 @@ const KeyMissing oauth.Code = "key_missing"
 const maxNamed = 5 // scopes in a text
 
 // needKey makes the key of a local vault before the first sign-in. If the vault has connections and
-// no key, the key was lost: a new one would hide that the old file could be put back.
+// no key, the key was lost. A new key would hide that the old file can be put back.
 func (s *Service) needKey(ctx context.Context, confirm bool) error {
 	local, ok := s.o.Keys.(*LocalKey)
 	if !ok {
@@ -213,7 +214,7 @@ const maxFlow = 32 << 10 // characters of a sealed state
 func (s *Service) openFlow(ctx context.Context, state string) (f flow, err error) {
 	forged := &oauth.Fault{
 		Code: oauth.BadCallback,
-		Text: "the sign-in was not begun at this gateway",
+		Text: "the sign-in did not begin at this gateway",
 	}
 	if len(state) > maxFlow || strings.ContainsAny(state, "\r\n") {
 		return f, forged
@@ -240,8 +241,8 @@ func (s *Service) openFlow(ctx context.Context, state string) (f flow, err error
 }
 
 // Finish ends a sign-in with the query of the callback, and stores the connection. find returns the
-// server as it is configured now. Errors are [oauth.Fault]s, or errors of the stores: then nothing
-// was stored, and a connection from before stays as it was.
+// server as it is configured now. Errors are [oauth.Fault]s, or errors of the stores. After an
+// error, nothing was stored, and an earlier connection is unchanged.
 func (s *Service) Finish(
 	ctx context.Context, sealed, query string, find func(name string) (oauth.Server, bool),
 ) (State, error) {
@@ -268,11 +269,11 @@ func (s *Service) Finish(
 		Requested: f.Flow.Discovery.Scopes,
 	}
 	if server.Settings.ClientID != "" {
-		c.Client.Secret = "" // the config has it
+		c.Client.Secret = "" // the config has the secret
 	}
 	s.take(&c, t)
 	k := keyOf(c.Server, c.URL)
-	// A refresh that another process makes meanwhile loses against the new sign-in.
+	// The new sign-in replaces a refresh that another process makes at the same time.
 	_, err = document.Retry(ctx, document.ErrConflict, func() (struct{}, error) {
 		it, err := s.read(ctx, k)
 		if err != nil {
@@ -289,7 +290,7 @@ func (s *Service) Finish(
 }
 
 // forgetClient deletes a registration that its issuer no longer knows, so that the next sign-in
-// registers again. An error only leaves it for the next time.
+// registers again. After an error, a later sign-in tries again.
 func (s *Service) forgetClient(ctx context.Context, f flow) {
 	k := clientKey(f.Flow.Discovery.Issuer.Issuer, f.Flow.Redirect)
 	if it, err := s.read(ctx, k); err == nil && it.rev != 0 {
@@ -328,7 +329,7 @@ func (s *Service) SignOut(
 		return true, &oauth.Fault{
 			Code: oauth.BadMetadata,
 			Text: "the issuer " + oauth.Host(c.Issuer) +
-				" has no address for that",
+				" has no endpoint to revoke tokens",
 		}, nil
 	}
 	g, err := s.grant(ctx, server, &c)

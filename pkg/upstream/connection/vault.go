@@ -115,8 +115,9 @@ func (v *vault) put(ctx context.Context, k document.Key, s sealed, rev int64) (i
 	return document.NextRev(rev), err
 }
 
-// keyOf returns the key of a server's connection. Two names of one URL have two connections: they
-// may be two accounts. Another URL is another connection, so a token never goes to another server.
+// keyOf returns the key of a server's connection. Two names of one URL have two connections,
+// because they may be two accounts. Another URL has another connection, so that a token never goes
+// to another server.
 func keyOf(server, url string) document.Key {
 	sum := sha256.Sum256([]byte(server + "\x00" + url))
 	return document.Key{Part: partGateway, ID: hex.EncodeToString(sum[:16])}

@@ -28,9 +28,9 @@ const (
 	// timeouts give a more precise reason.
 	dialTimeout = 3 * time.Second
 
-	// Node closes idle connections after 5 s. If a server closes a connection during a request,
-	// nobody knows whether the server processed the request. The gateway therefore closes idle
-	// connections earlier.
+	// Node closes idle connections after 5 s. If a server closes a connection during a request, the
+	// gateway cannot know whether the server processed the request. The gateway therefore closes
+	// idle connections earlier.
 	idleTimeout = 4 * time.Second
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Resource is the metadata of a protected resource (RFC 9728): what the gateway uses of it.
+// A Resource has the metadata of a protected resource (RFC 9728) that the gateway uses.
 type Resource struct {
 	Address string   `json:"-"` // where the metadata are
 	Name    string   `json:"resource"`
@@ -38,7 +38,7 @@ func (c *Client) ReadResource(ctx context.Context, u *url.URL, named string) (*R
 			return r, nil
 		}
 		if err == nil && named != "" {
-			err = fault(BadMetadata, "the metadata that its challenge names do not exist")
+			err = fault(BadMetadata, "the server's challenge names metadata that do not exist")
 		}
 		if first == nil {
 			first = err
@@ -52,7 +52,7 @@ func (c *Client) readResource(ctx context.Context, u *url.URL, place string) (*R
 	at, err := url.Parse(place)
 	if err != nil || len(place) > maxURL || at.User != nil || Origin(at) != Origin(u) {
 		return nil, fault(BadMetadata,
-			"its metadata are not at the server's own scheme, host and port, and were not read")
+			"the server's metadata are at another scheme, host or port, and were not read")
 	}
 	r := &Resource{Address: place}
 	found, err := c.get(ctx, place, r)
@@ -60,7 +60,7 @@ func (c *Client) readResource(ctx context.Context, u *url.URL, place string) (*R
 		return nil, err
 	}
 	if !covers(r.Name, u) {
-		return nil, fault(ResourceMismatch, "its metadata describe another resource")
+		return nil, fault(ResourceMismatch, "the server's metadata describe another resource")
 	}
 	r.Scopes = ValidScopes(r.Scopes)
 	r.Issuers = slices.DeleteFunc(
@@ -82,7 +82,7 @@ func covers(resource string, u *url.URL) bool {
 	return strings.HasPrefix(strings.TrimSuffix(u.EscapedPath(), "/")+"/", path+"/")
 }
 
-// An Issuer is the metadata of an authorization server (RFC 8414): what the gateway uses of it.
+// An Issuer has the metadata of an authorization server (RFC 8414) that the gateway uses.
 type Issuer struct {
 	Issuer        string   `json:"issuer"`
 	Authorization string   `json:"authorization_endpoint"`
@@ -96,18 +96,18 @@ type Issuer struct {
 	NamesItself   bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 
 	// Guessed says that there are no metadata. The endpoints are the defaults of the specification
-	// 2025-03-26, and nobody knows whether the issuer supports PKCE.
+	// 2025-03-26, and it is unknown whether the issuer supports PKCE.
 	Guessed bool `json:"guessed,omitempty"`
 }
 
-// A Discovery is where and how to sign in to a server.
+// A Discovery says where and how to sign in to a server.
 type Discovery struct {
 	Resource string   `json:"resource,omitempty"` // as published; "": send none
 	Issuer   Issuer   `json:"issuer"`
 	Scopes   []string `json:"scopes,omitempty"` // to request
 }
 
-// A Challenge is what a server demanded with 401 or 403.
+// A Challenge has what a server required with 401 or 403.
 type Challenge struct {
 	Metadata string   // address of the metadata of the resource; "": not named
 	Scopes   []string // needed for the refused request
@@ -122,10 +122,10 @@ func (c *Client) Discover(
 		return Discovery{}, err
 	}
 	issuer, own := s.Issuer, u.Scheme+"://"+u.Host
-	d := Discovery{Resource: own + u.EscapedPath()} // no more of the URL: it may hold secrets
+	d := Discovery{Resource: own + u.EscapedPath()} // without the query, which may have secrets
 	switch {
 	case r != nil && issuer == "" && len(r.Issuers) == 0:
-		return Discovery{}, fault(BadMetadata, "its metadata name no usable issuer")
+		return Discovery{}, fault(BadMetadata, "the server's metadata name no usable issuer")
 	case issuer == "" && r != nil:
 		issuer = r.Issuers[0]
 	case issuer == "":
@@ -185,7 +185,7 @@ func (c *Client) issuer(
 		if CodeOf(err) == Unreachable {
 			return Issuer{}, err
 		}
-		if err != nil || !found { // many servers send a page, or a redirect, where there is nothing
+		if err != nil || !found { // many servers send a page or a redirect for an unknown address
 			first = cmp.Or(first, err)
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
-// The gateway reads the metadata of a server at the address of the challenge. Without one, it tries
-// two places.
+// The gateway reads the metadata of a server at the address in the challenge. Without such an
+// address, it tries two places.
 func TestResourcePlaces(t *testing.T) {
 	const root = "https://mcp.example/.well-known/oauth-protected-resource"
 	ok := `{"resource":"` + server + `","authorization_servers":["` + issuer + `"]}`
@@ -116,8 +116,8 @@ func TestResourcePrefix(t *testing.T) {
 	}
 }
 
-// The places of an issuer's metadata have the order of the specification. The first one that has
-// metadata decides.
+// The gateway tries the places of an issuer's metadata in the order of the specification. The first
+// place with metadata decides.
 func TestIssuerPlaces(t *testing.T) {
 	const at, oidc = "https://issuer.example", "/.well-known/openid-configuration"
 	const auth = "/.well-known/oauth-authorization-server"
@@ -199,7 +199,7 @@ func TestIssuerPlaces(t *testing.T) {
 	}
 }
 
-// Metadata that could send a code or a token to a wrong place are refused.
+// The gateway refuses metadata that could send a code or a token to a wrong place.
 func TestIssuerRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		members string

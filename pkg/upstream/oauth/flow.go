@@ -18,10 +18,10 @@ const FlowLife = 10 * time.Minute
 const maxCallback = 8 << 10
 
 // A Flow is a sign-in between the authorization request and the callback. The caller keeps it
-// sealed: it holds the verifier.
+// sealed, because it has the verifier.
 type Flow struct {
 	Discovery Discovery    `json:"discovery"`
-	Client    Registration `json:"-"` // the caller stores it: it can hold a secret
+	Client    Registration `json:"-"` // the caller stores it, because it can have a secret
 	Redirect  string       `json:"redirect"`
 	State     string       `json:"state"`
 	Verifier  string       `json:"verifier"`
@@ -30,7 +30,7 @@ type Flow struct {
 
 // NewFlow begins a sign-in.
 func (c *Client) NewFlow(d Discovery, r Registration, redirect string) Flow {
-	// The state has to fit into a cookie, and nothing needs these any more.
+	// These are no longer needed, and the state has to fit into a cookie.
 	d.Issuer.Scopes, d.Issuer.Challenges, d.Issuer.TokenAuth = nil, nil, nil
 	d.Issuer.Registration = ""
 	return Flow{
@@ -45,7 +45,7 @@ func (f Flow) URL() string {
 	sum := sha256.Sum256([]byte(f.Verifier))
 	u, err := url.Parse(f.Discovery.Issuer.Authorization)
 	if err != nil {
-		return "" // Discover checked it
+		return "" // cannot happen: Discover has checked the URL
 	}
 	q := u.Query()
 	set := func(name, value string) {
@@ -70,7 +70,7 @@ func (f Flow) URL() string {
 	return u.String()
 }
 
-// Grant returns what is needed to use the token endpoint.
+// Grant returns the data that requests to the token endpoint need.
 func (f Flow) Grant() Grant {
 	i := f.Discovery.Issuer
 	return Grant{Issuer: i.Issuer, Token: i.Token, Client: f.Client, Resource: f.Discovery.Resource}

@@ -3,7 +3,7 @@
 // stores nothing. Package connection stores the results.
 //
 // The rules come from the MCP authorization specification 2025-11-25, with the fallback of
-// 2025-03-26. If a rule is stricter, its comment says why.
+// 2025-03-26. If a rule of this package is stricter, its comment says why.
 package oauth
 
 import (
@@ -31,7 +31,8 @@ const (
 	maxScopes   = 50              // scopes of a list
 )
 
-// A Code says why a sign-in or a refresh failed. The set is closed: screens and logs show it.
+// A Code says why a sign-in or a refresh failed. Pages and logs show it, so it is one of the
+// constants below.
 type Code string
 
 // The codes.
@@ -161,7 +162,7 @@ func (c *Client) do(req *http.Request, limit time.Duration) (answer, error) {
 	return answer{resp.StatusCode, body}, nil
 }
 
-// cause returns err without the URL that it repeats.
+// cause returns err without the URL in its text.
 func cause(err error) error {
 	if sent, ok := errors.AsType[*url.Error](err); ok {
 		return sent.Err

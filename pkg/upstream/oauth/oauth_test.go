@@ -20,8 +20,8 @@ const (
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// A web answers requests with the pages of a test, and keeps the requests. An address without a
-// page has the status 404. A page is a body, or begins with a status.
+// A web answers requests with the pages of a test, and keeps the requests. A page is a body, or a
+// status and a body. An address without a page has the status 404.
 type web struct {
 	pages map[string]string
 	asked []string

@@ -39,10 +39,10 @@ func (r Registration) Live(redirect string, scopes []string, now time.Time) bool
 		!slices.ContainsFunc(scopes, isMissing)
 }
 
-// Client returns the client with which the gateway signs in at an issuer, in this order: the
-// configured one, the document at the address document, a stored registration, a new registration.
-// s.Scopes are those to request. document is "" if the gateway has no public address. made reports
-// that the registration is new, so that the caller stores it.
+// Client returns the client with which the gateway signs in at an issuer. It is the first of these:
+// the configured client, the document at the address document, a stored registration, a new
+// registration. s.Scopes are the scopes to request. document is "" if the gateway has no public
+// address. made reports that the registration is new, so that the caller stores it.
 func (c *Client) Client(
 	ctx context.Context, i Issuer, s Settings, redirect, document string, stored Registration,
 ) (r Registration, made bool, err error) {
@@ -73,7 +73,7 @@ func (c *Client) Client(
 	scopes = ValidScopes(slices.Concat(s.Scopes, scopes))
 	r, err = c.register(ctx, i, redirect, scopes)
 	if CodeOf(err) == NotRegistered && len(scopes) > 0 {
-		// Some issuers register only scopes that they know, and a server can have others.
+		// Some issuers register only scopes that they know, and a server can have other scopes.
 		r, err = c.register(ctx, i, redirect, nil)
 	}
 	r.Scopes = scopes

@@ -16,7 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A new registration says what the gateway is, and is used until its secret expires.
+// A new registration describes the gateway. The gateway uses the registration until its secret
+// expires.
 func TestRegister(t *testing.T) {
 	const at = issuer + "/register"
 	for name, c := range map[string]struct {
@@ -75,8 +76,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// The client is the configured one, the document, the stored registration or a new one, in this
-// order.
+// The client is the first of these: the configured client, the document, the stored registration, a
+// new registration.
 func TestClientOrder(t *testing.T) {
 	const at, doc = issuer + "/register", "https://gateway.example/.well-known/oauth-client.json"
 	stored := oauth.Registration{ID: "stored", Redirect: redirect, Auth: "none"}
@@ -153,7 +154,7 @@ func TestClientOrder(t *testing.T) {
 }
 
 // The gateway registers the scopes of all servers that use the registration. If the issuer does not
-// know them, it registers none, and does not try again at each sign-in.
+// know these scopes, the gateway registers none, and does not try again at each sign-in.
 func TestRegisteredScopes(t *testing.T) {
 	const at = issuer + "/register"
 	for name, isStrict := range map[string]bool{"taken": false, "refused": true} {
@@ -191,7 +192,7 @@ func TestRegisteredScopes(t *testing.T) {
 	}
 }
 
-// The client proves its identity with its method, and only with this one.
+// The client proves its identity only with its own method.
 func TestClientAuthentication(t *testing.T) {
 	for method, want := range map[string]struct {
 		header string

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Grant is what is needed to use the token endpoint of a connection.
+// A Grant has the data that requests to the token endpoint of a connection need.
 type Grant struct {
 	Issuer   string
 	Token    string // endpoint
@@ -47,8 +47,8 @@ func (c *Client) Exchange(
 	})
 }
 
-// Refresh exchanges a refresh token for a token. scopes are the granted ones. Errors are [Fault]s.
-// The caller keeps the old refresh token if the answer has none.
+// Refresh exchanges a refresh token for a token. scopes are the granted scopes. Errors are
+// [Fault]s. The caller keeps the old refresh token if the answer has none.
 func (c *Client) Refresh(
 	ctx context.Context, g Grant, refresh secret.Text, scopes []string,
 ) (Token, error) {
@@ -164,7 +164,7 @@ func validToken(s string) bool {
 }
 
 // tokenRefusal returns the fault for the error code of a token endpoint. GitHub and Slack have
-// codes of their own.
+// their own codes.
 func tokenRefusal(code string, status int, host string) error {
 	switch code {
 	case "invalid_grant", "bad_verification_code", "bad_refresh_token", "invalid_refresh_token":
@@ -191,7 +191,7 @@ func tokenRefusal(code string, status int, host string) error {
 	)
 }
 
-// seconds are a number of seconds, which some issuers write as a text or as a fraction.
+// seconds is a number of seconds. Some issuers write it as a text or as a fraction.
 type seconds int64
 
 // UnmarshalJSON accepts a number and a text. Everything else counts as unknown.

@@ -110,7 +110,7 @@ func TestToken(t *testing.T) {
 			t.Errorf("%s: life %s, scopes %q, %v", name, life, got.Scopes, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the words of the issuer are in %q", name, err)
+			t.Errorf("%s: the error has text of the issuer: %q", name, err)
 		}
 	}
 }
@@ -160,11 +160,11 @@ func areScopes(t *testing.T, scopes []string) {
 	}
 }
 
-// callbacks are queries of callbacks: the seeds of [FuzzCallback]. The tests replace STATE by the
+// callbacks are queries of callbacks: the seeds of [FuzzCallback]. The tests replace STATE with the
 // state of the sign-in.
 var callbacks = map[string]struct {
 	query string
-	named bool // the issuer says that it names itself
+	named bool // the issuer declares that its callbacks name it
 	code  oauth.Code
 }{
 	"plain":           {"code=c&state=STATE", false, ""},
@@ -232,7 +232,7 @@ func flow(named bool) (oauth.Flow, *oauth.Client, *web) {
 	return f, c, w
 }
 
-// The state and the issuer are checked before the code or the error is used.
+// The gateway checks the state and the issuer before it uses the code or the error.
 func TestCallback(t *testing.T) {
 	for name, want := range callbacks {
 		f, c, w := flow(want.named)
@@ -241,7 +241,7 @@ func TestCallback(t *testing.T) {
 			t.Errorf("%s: %v; asked %q", name, err, w.asked)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the words of the issuer are in %q", name, err)
+			t.Errorf("%s: the error has text of the issuer: %q", name, err)
 		}
 	}
 	for age, want := range map[time.Duration]oauth.Code{

@@ -65,7 +65,7 @@ func (r run) next(t *testing.T) string {
 // alive reports whether a process runs and is no zombie.
 func alive(t *testing.T, pid string) bool {
 	t.Helper()
-	out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", pid).Output() // it fails if there is none
+	out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", pid).Output() // fails if there is no process
 	state := strings.TrimSpace(string(out))
 	return state != "" && state[0] != 'Z'
 }
@@ -74,7 +74,7 @@ func alive(t *testing.T, pid string) bool {
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	if !local.WaitFor(func() bool { return !alive(t, pid) }) {
-		t.Errorf("process %s is left", pid)
+		t.Errorf("process %s has not ended", pid)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestLines(t *testing.T) {
 	}
 	r.Stop(t.Context(), 10*time.Second)
 	if got := r.next(t); got != "bye" {
-		t.Errorf("last line %q: a program may end by itself when its input ends", got)
+		t.Errorf("last line = %q, want bye: Stop must let a program end after its input", got)
 	}
 	if exit := r.Exit(); !exit.State.Success() {
 		t.Errorf("exit: %v", exit)
@@ -135,7 +135,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A caller with less patience does not interrupt a program that may finish.
+// A short patience does not interrupt a program that may still finish.
 func TestStopLetsFinish(t *testing.T) {
 	finished := filepath.Join(t.TempDir(), "finished")
 	h := process.NewHost(1)
@@ -145,7 +145,7 @@ func TestStopLetsFinish(t *testing.T) {
 	require.OK(t, err)
 	p.Stop(t.Context(), time.Millisecond)
 	if _, err := os.Stat(finished); err != nil {
-		t.Errorf("it was interrupted: %v", p.Exit())
+		t.Errorf("the program was interrupted: %v", p.Exit())
 	}
 }
 
@@ -157,7 +157,7 @@ func TestGroup(t *testing.T) {
 		gone(t, first)
 		gone(t, second)
 	})
-	t.Run("ended by itself", func(t *testing.T) {
+	t.Run("program has ended", func(t *testing.T) {
 		r := start(t, `sleep 1000 & echo $!`, process.Options{})
 		grandchild := r.next(t)
 		<-r.ExitChannel() // even though the grandchild has its streams
@@ -177,7 +177,7 @@ func TestGroup(t *testing.T) {
 }
 
 func TestKilledWithUs(t *testing.T) {
-	// The shell in between plays the role of this process: it dies by SIGKILL.
+	// The shell in between replaces this process: SIGKILL ends it.
 	if _, err := os.Stat("/proc/self"); err != nil {
 		t.Skip("only Linux ends programs whose parent was killed")
 	}
@@ -233,7 +233,7 @@ func TestInputClosed(t *testing.T) {
 	r := start(t, `exec <&-; echo closed; exec sleep 1000`, process.Options{})
 	r.next(t)
 	if sent, err := r.Send(t.Context(), []byte("x")); sent || !errors.As(err, new(*process.ExitError)) {
-		t.Errorf("Send = %v, %v; want the program ended, since it listens no more", sent, err)
+		t.Errorf("Send = %v, %v; want the program ended, because it no longer reads", sent, err)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestLongLine(t *testing.T) {
 		t.Errorf("line of %d bytes, long %v, %d and %q", l.Size, l.Long, len(l.Data), l.Tail)
 	}
 	if got := r.next(t) + ", " + r.next(t); got != "short, no end" {
-		t.Errorf("after it: %q", got)
+		t.Errorf("lines after the long line = %q", got)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestStandardError(t *testing.T) {
 		t.Errorf("log: %.300s", text)
 	}
 	if n := strings.Count(text, "\n"); n > 110 || len(text) > 100_000 || !strings.Contains(text, "lines=") {
-		t.Errorf("%d lines, %d bytes are logged; want a bound, and how many are not", n, len(text))
+		t.Errorf("%d lines, %d bytes are logged; want a limited number, and the number of the other lines", n, len(text))
 	}
 	if exit := r.Exit(); !strings.Contains(exit.Error(), "exit status 4") || len(exit.Error()) > 2000 {
 		t.Errorf("exit: %s", exit)
@@ -309,7 +309,7 @@ func TestNothingLeft(t *testing.T) {
 		require.OK(t, err)
 		n := 0
 		for _, thread := range threads {
-			children, _ := os.ReadFile(thread) // it may have ended
+			children, _ := os.ReadFile(thread) // the thread may have ended
 			n += len(strings.Fields(string(children)))
 		}
 		return len(fds), n
@@ -320,7 +320,7 @@ func TestNothingLeft(t *testing.T) {
 			_, err := h.Start(sh(script), process.Options{Line: func(linereader.Line) {}})
 			require.OK(t, err)
 		}
-		_, _ = h.Start(process.Program{Path: "/no/such/program"}, process.Options{}) // it fails
+		_, _ = h.Start(process.Program{Path: "/no/such/program"}, process.Options{}) // fails
 		h.Close(t.Context(), 20*time.Millisecond)
 	}
 	one()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// network returns the variables by which a program finds the network of its machine: the proxy, the
+// network returns the names of the variables with a machine's network settings: the proxy, the
 // certificates to trust and the package registries. A proxy has a variable in each letter case.
 func network() []string {
 	return []string{

@@ -41,7 +41,7 @@ type Process struct {
 	lastErrors     *stderrLog
 
 	exited chan struct{} // the program itself has ended
-	done   chan struct{} // and no process of its group is left
+	done   chan struct{} // the program has ended, and no process of its group is left
 	err    *ExitError    // set before done is closed
 }
 
@@ -59,7 +59,7 @@ type writeResult struct {
 func newProcess(program Program, o Options) *Process {
 	o.MaxLine = cmp.Or(o.MaxLine, defaultMaxLine)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	cmd := exec.Command(program.Path, program.Args...) //nolint:gosec,noctx // which program runs is the operator's to say, and Stop ends it
+	cmd := exec.Command(program.Path, program.Args...) //nolint:gosec,noctx // the operator decides which program runs, and Stop ends it
 	cmd.Env, cmd.Dir = program.Env, program.Dir
 	return &Process{
 		cmd: cmd, o: o, lastErrors: &stderrLog{log: o.Log, clean: o.Clean},
@@ -152,7 +152,7 @@ func (p *Process) write() {
 		case w := <-p.writes:
 			n, err := p.stdin.Write(w.line)
 			w.done <- writeResult{n, err}
-			if err != nil { // it has closed its input and is unreachable
+			if err != nil { // the program has closed its input and is unreachable
 				go p.Stop(context.Background(), unhurried)
 				return
 			}
@@ -268,7 +268,7 @@ func (e *ExitError) Error() string {
 	if len(e.Stderr) == 0 {
 		return fmt.Sprintf("the program ended after %v: %s", e.Lived.Round(time.Millisecond), how)
 	}
-	return fmt.Sprintf("the program ended after %v: %s; its last words: %s", e.Lived.Round(time.Millisecond), how, LastWords(e.Stderr))
+	return fmt.Sprintf("the program ended after %v: %s; its last lines: %s", e.Lived.Round(time.Millisecond), how, LastWords(e.Stderr))
 }
 
 // LastWords returns the last few of lines, on one line.

@@ -100,7 +100,7 @@ type relay struct {
 	out     io.Writer
 
 	mu      sync.Mutex
-	broken  error            // error after which nobody reads out
+	broken  error            // the error of a write to out; after it, nobody reads out
 	open    map[string]*call // requests, by their ids
 	session session
 	renew   sync.Mutex // held during the renewal of the session
@@ -204,8 +204,8 @@ func (r *relay) request(m message) {
 }
 
 // hangUp records that the client no longer waits for a request's answer. It reports whether the
-// closed connection cancels the request, as in the stateless protocol, so that the server needs no
-// notification.
+// closed connection cancels the request, as it does in the stateless protocol. Then the server
+// needs no notification.
 func (r *relay) hangUp(id json.RawMessage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -237,7 +237,7 @@ func TestFailures(t *testing.T) {
 		{"an error of the protocol", "", status(404, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found","data":{"a":1}}}`), `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found","data":{"a":1}}}`},
 		{"a status as a code", "", status(503, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":503,"message":"not ready","data":{"a":1}}}`), `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"not ready","data":{"a":1}}}`},
 		{"a refusal as a code", "", status(403, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":403,"message":"locked"}}`), `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"locked"}}`},
-		{"one without an id", "", status(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"Mismatch"}}`), `{"jsonrpc":"2.0","id":7,"error":{"code":-32020,"message":"Mismatch"}}`},
+		{"an error without an id", "", status(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"Mismatch"}}`), `{"jsonrpc":"2.0","id":7,"error":{"code":-32020,"message":"Mismatch"}}`},
 		{"a connection that breaks", "", func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { panic(http.ErrAbortHandler) }, "The connection to the gateway broke before its answer came." + sent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestCancel(t *testing.T) {
 			close(ended)
 		default:
 			<-cancelSeen
-			stream(w) // it ends without an answer
+			stream(w) // the stream ends without an answer
 		}
 	})
 	c := newClient(t, relay.Options{URL: e.URL})

@@ -188,7 +188,7 @@ func (r *relay) writeRefusal(resp *http.Response, m message, s session) error {
 	}
 	status := fmt.Errorf("http status %d", resp.StatusCode)
 	fault := rawjson.Get(body, "error")
-	foreign := string(rawjson.Get(fault, "code")) == strconv.Itoa(resp.StatusCode) // it only repeats the status
+	foreign := string(rawjson.Get(fault, "code")) == strconv.Itoa(resp.StatusCode) // the code only repeats the status
 	switch code := resp.StatusCode; {
 	case code == http.StatusNotFound && s.id != "" && !m.modern && m.method != mcp.MethodInitialize:
 		return errSessionGone

@@ -61,9 +61,9 @@ func Events(r io.Reader, most int, f func(data []byte) (done bool, err error)) e
 	return ErrEnded
 }
 
-// lines splits at LF, CR and CRLF. After a CR it does not wait for the next byte, which may come
-// with the next event only. It skips an LF together with the line that follows: at the end of the
-// input, a scanner stops after a step without a line.
+// lines splits at LF, CR and CRLF. After a CR, it does not wait for the next byte, which may come
+// only with the next event. It skips an LF after a CR together with the next line, because a
+// scanner stops at the end of the input after a step without a line.
 func lines() bufio.SplitFunc {
 	afterCR := false // the next LF belongs to the previous line
 	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
