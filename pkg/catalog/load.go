@@ -224,7 +224,7 @@ func ordered(shards []*shard) error {
 	last := ""
 	for i, part := range shards {
 		if first := part.first(); i > 0 && first <= last {
-			return fmt.Errorf("load catalog: %w: shard %d begins with %q, the one before it ends with %q",
+			return fmt.Errorf("load catalog: %w: shard %d begins with %q, the shard before it ends with %q",
 				ErrUnusable, i, strings.TrimSuffix(first, ":"), last)
 		}
 		for _, server := range part.servers {

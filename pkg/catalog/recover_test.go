@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// stands returns "tool: state" for each record of fs, with "disabled" if it is.
-func (w *fixture) stands() []string {
+// recordStates returns "tool: state" for each record of fs, with ", disabled" for a disabled tool.
+func (w *fixture) recordStates() []string {
 	w.T.Helper()
 	records, err := w.Approvals.Records(w.T.Context(), "fs")
 	if err != nil {
@@ -36,9 +36,9 @@ func (w *fixture) stands() []string {
 	return out
 }
 
-func wantStands(t *testing.T, w *fixture, want ...string) {
+func wantStates(t *testing.T, w *fixture, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, w.stands()); diff != "" {
+	if diff := cmp.Diff(want, w.recordStates()); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }
@@ -72,7 +72,7 @@ func TestRecover(t *testing.T) {
 	w.Server("fs").Tools = append(w.Server("fs").Tools, "later")
 	rep := w.sync()
 
-	wantStands(t, w, append([]string{"later: pending"}, locked...)...)
+	wantStates(t, w, append([]string{"later: pending"}, locked...)...)
 	if rep.Recovered != 4 || w.load().Current().Restored != 4 {
 		t.Errorf("%d records recovered, %d unsettled, want 4", rep.Recovered, w.load().Current().Restored)
 	}
@@ -104,7 +104,7 @@ func TestBaselineOfALostStore(t *testing.T) {
 	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 	w.place(map[string]string{"fs": here})
 	w.sync()
-	wantStands(t, w, "moved: pending", "new: pending", "off: pending", "ok: pending")
+	wantStates(t, w, "moved: pending", "new: pending", "off: pending", "ok: pending")
 }
 
 // A definition that was blocked in the catalog or in the store stays blocked. This is true for a
@@ -188,7 +188,7 @@ func TestRecoverStricterOfTwo(t *testing.T) {
 	w.Server("fs").Tools = append(w.Server("fs").Tools, "later")
 	w.sync()
 	today := []string{"allowed: approved", "came: pending", "later: pending", "opened: approved", "same: approved", "shut: approved, disabled"}
-	wantStands(t, w, today...)
+	wantStates(t, w, today...)
 
 	for _, test := range []struct {
 		name string
@@ -214,9 +214,9 @@ func TestRecoverStricterOfTwo(t *testing.T) {
 						t.Errorf("%d records were settled, want 4", n)
 					}
 				}
-				wantStands(t, w, test.want...)
+				wantStates(t, w, test.want...)
 				w.sync()
-				wantStands(t, w, test.want...)
+				wantStates(t, w, test.want...)
 				if n := w.load().Current().Restored; n != test.n {
 					t.Errorf("%d records are unsettled, want %d", n, test.n)
 				}
@@ -234,7 +234,7 @@ func TestSettleAccept(t *testing.T) {
 	w.sync()
 	w.settle(approval.AcceptStore)
 	w.sync()
-	wantStands(t, w, "moved: pending", "new: pending", "off: pending, disabled", "ok: pending")
+	wantStates(t, w, "moved: pending", "new: pending", "off: pending, disabled", "ok: pending")
 	if n := w.settle(approval.KeepRestored); n != 0 {
 		t.Errorf("%d records were settled twice", n)
 	}
@@ -253,7 +253,7 @@ func TestSettleByADecision(t *testing.T) {
 	if n := w.settle(approval.AcceptStore); n != 2 {
 		t.Errorf("%d records were settled, want the 2 without a decision", n)
 	}
-	wantStands(t, w, "moved: pending", "new: approved", "off: approved", "ok: pending")
+	wantStates(t, w, "moved: pending", "new: approved", "off: approved", "ok: pending")
 }
 
 func TestRecoverInterrupted(t *testing.T) {
@@ -276,7 +276,7 @@ func TestRecoverInterrupted(t *testing.T) {
 			}
 			w.Restart()
 			w.sync()
-			wantStands(t, w, locked...)
+			wantStates(t, w, locked...)
 		}
 	}
 }
@@ -298,7 +298,7 @@ func TestRecoverRace(t *testing.T) {
 		return false, nil
 	}
 	w.sync()
-	wantStands(t, w, locked...)
+	wantStates(t, w, locked...)
 	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 100)
 	if err != nil || len(lines) != 4 {
 		t.Errorf("audit = %+v, %v, want one line for each tool", lines, err)
@@ -373,13 +373,13 @@ func TestRecoverOfAServerThatLeaves(t *testing.T) {
 			w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 			w.place(test.left)
 			w.sync()
-			wantStands(t, w, locked...)
+			wantStates(t, w, locked...)
 			if n := w.load().Current().Restored; n != 0 {
 				t.Errorf("%d records of removed servers count as unsettled, want 0", n)
 			}
 			w.place(map[string]string{"fs": here + `,"approval": "off"`})
 			w.sync()
-			wantStands(t, w, locked...)
+			wantStates(t, w, locked...)
 			if n := w.load().Current().Restored; n != 4 {
 				t.Errorf("%d records are unsettled, want 4", n)
 			}
@@ -412,9 +412,9 @@ func TestRecoverDuringARace(t *testing.T) {
 		return false, nil
 	}
 	w.sync()
-	wantStands(t, w, locked...)
+	wantStates(t, w, locked...)
 	w.sync()
-	wantStands(t, w, locked...)
+	wantStates(t, w, locked...)
 }
 
 // A swapped store can be replaced by another store during a test.

@@ -304,7 +304,7 @@ func TestBaselineOfAServerThatLeft(t *testing.T) {
 	}
 }
 
-// A second name for a known address has no first list of its own, in any spelling of its URL.
+// A second name for a known address gets no baseline from a first list, however its URL is spelled.
 func TestBaselineOfAnotherSpelling(t *testing.T) {
 	for _, test := range []struct{ known, other, want string }{
 		{"http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp", "pending"},

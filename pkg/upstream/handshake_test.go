@@ -57,7 +57,7 @@ func TestLegacyRequests(t *testing.T) {
 		t.Errorf("session id = %q, want session-1", got)
 	}
 	if got := list.Header.Get("Mcp-Protocol-Version"); got != "2025-06-18" {
-		t.Errorf("protocol version = %q, want the one that the server chose", got)
+		t.Errorf("protocol version = %q, want the server's choice", got)
 	}
 	if got := list.Header.Values("Mcp-Method"); got != nil {
 		t.Errorf("Mcp-Method = %q, want none in the handshake protocol", got)

@@ -155,7 +155,7 @@ func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
 	return next, nil
 }
 
-// maxTTL is the maximum time that a list counts as fresh, even if its server says more.
+// maxTTL is the maximum time that a list counts as fresh, even if its server gives a longer time.
 const maxTTL = time.Hour
 
 // ttlOf returns how long a page of a list stays fresh according to its server; 0 if the server does

@@ -70,7 +70,7 @@ func TestLoaderDecisionsSince(t *testing.T) {
 }
 
 // If a request has no time to read all decisions, several requests read them. Each continues where
-// the one before ended.
+// the previous request stopped.
 func TestLoaderManyDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)

@@ -12,7 +12,7 @@ import (
 // hide a text from a person but not from an agent.
 //
 // White space that looks like a space is not hidden. Invisible characters that a script or an emoji
-// needs are not hidden where they belong: joiners, variation selectors, marks of direction beside
+// needs are not hidden where they belong: joiners, variation selectors, marks of direction next to
 // right-to-left letters, and the tags of three flags. If one letter has many marks, which can cover
 // the text around them, the marks after the eighth are hidden.
 func Hidden(s string) iter.Seq2[int, rune] {

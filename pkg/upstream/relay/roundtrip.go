@@ -42,7 +42,7 @@ const (
 )
 
 // exchange sends a message and writes the answers. If the endpoint no longer knows the session,
-// exchange opens another one, once.
+// exchange opens another session, once.
 func (r *relay) exchange(ctx context.Context, m message) error {
 	select {
 	case <-m.after: // a client may not wait for its handshake's answer
