@@ -86,7 +86,8 @@ func each[T any](ctx context.Context, items iter.Seq[T], do func(context.Context
 
 func (u *unit) remember(held *approval.Record) {
 	if bytes.Equal(held.Approved, held.Current) {
-		held.Approved = held.Current // share one copy in memory: most current definitions are the approved ones
+		// share one copy in memory: most current definitions are the approved definitions
+		held.Approved = held.Current
 	}
 	u.records[held.ID()] = held
 }

@@ -56,7 +56,8 @@ func TestLastGoodPolicy(t *testing.T) {
 				t.Errorf("%s, %s: PolicyErr = %v", step.name, process, rep.PolicyErr)
 			}
 			if got := kept(t, w.Objects); got != step.want {
-				t.Errorf("%s, %s: last good policy = %q, want %q", step.name, process, got, step.want)
+				t.Errorf("%s, %s: last good policy = %q, want %q",
+					step.name, process, got, step.want)
 			}
 			w.Restart()
 		}

@@ -102,7 +102,8 @@ func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	if _, unknown, all := u.countLost(name); all > 0 {
 		l.forgot = unknown > 0
 	} else {
-		l.forgot = known || u.prev.SHA256 == "" // without a current.json, the first lists are unknown too
+		// without a current.json, the first lists are unknown too
+		l.forgot = known || u.prev.SHA256 == ""
 		for _, kind := range kinds {
 			for _, identity := range []string{l.identity, approval.Identity(l.server.URL)} {
 				stored, err := u.hasBaseline(ctx, identity, kind)

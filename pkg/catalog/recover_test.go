@@ -43,10 +43,10 @@ func wantStates(t *testing.T, w *fixture, want ...string) {
 	}
 }
 
-// lose replaces the fixture's store by now, as if an operator restored a table. The process that
-// syncs may restart or not.
-func (w *fixture) lose(now *approvaltest.Mem) {
-	w.Approvals = now
+// lose gives the fixture another store, as if an operator restored a table, and restarts the
+// process that syncs.
+func (w *fixture) lose(store *approvaltest.Mem) {
+	w.Approvals = store
 	w.Restart()
 }
 
@@ -74,7 +74,8 @@ func TestRecover(t *testing.T) {
 
 	wantStates(t, w, append([]string{"later: pending"}, locked...)...)
 	if rep.Recovered != 4 || w.load().Current().Restored != 4 {
-		t.Errorf("%d records recovered, %d unsettled, want 4", rep.Recovered, w.load().Current().Restored)
+		t.Errorf("%d records recovered, %d unsettled, want 4",
+			rep.Recovered, w.load().Current().Restored)
 	}
 	r := w.Record("fs:moved")
 	if r.Rev <= before.Rev || string(r.Approved) != string(before.Approved) || string(r.Current) != string(before.Current) || r.FirstSeen != before.FirstSeen {

@@ -81,7 +81,8 @@ func TestRenamedServer(t *testing.T) {
 		{"a second name in addition to the first: everything waits", func(w *fixture) {
 			w.place(map[string]string{"fs": here, "files": here})
 			w.sync()
-			w.place(map[string]string{"files": here}) // everything still waits after the first name is gone
+			// everything still waits after the first name is gone
+			w.place(map[string]string{"files": here})
 		}, waits},
 		{"into two names: everything waits", func(w *fixture) {
 			w.place(map[string]string{"other": here, "files": here})

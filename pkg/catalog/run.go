@@ -61,7 +61,7 @@ type serverRun struct {
 	loaded   bool            // the server answered
 	found    bool            // tools has its newest items, which may differ from the last catalog
 	tools    []ToolInput     // and other items. nil once they are compared with the last catalog
-	nested   []ToolInput     // items that are nested too deeply; those with a record are moved to tools
+	nested   []ToolInput     // too deeply nested items; those with a record are moved to tools
 	counts   ServerReport    // New, Changed, Gone and News
 	unit     *unit
 	kinds    map[approval.Kind]bool // of what it listed

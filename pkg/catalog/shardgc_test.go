@@ -181,7 +181,8 @@ func TestSupersededByALateSync(t *testing.T) {
 	}
 	change("c")
 	if w.load(); looks < 5 || len(stored()) != 2 {
-		t.Errorf("%d checks of current.json, %d snapshots are stored; want at least 5 and 2", looks, len(stored()))
+		t.Errorf("%d checks of current.json, %d snapshots are stored; want at least 5 and 2",
+			looks, len(stored()))
 	}
 }
 

@@ -39,7 +39,8 @@ func TestRequiredServerDown(t *testing.T) {
 	}
 	after := w.load().Current()
 	if len(after.Outcomes) != 2 || after.Outcomes[1].Status != outcome.Denied {
-		t.Errorf("outcomes with the old catalog = %+v, want the outcomes of this sync", after.Outcomes)
+		t.Errorf("outcomes with the old catalog = %+v, want the outcomes of this sync",
+			after.Outcomes)
 	}
 	after.Failed, after.Outcomes = nil, before.Current().Outcomes
 	if diff := cmp.Diff(before.Current(), after); diff != "" {

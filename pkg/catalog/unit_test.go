@@ -109,7 +109,8 @@ func TestOneChangedServerGivesTheSameCatalog(t *testing.T) {
 	w.remove(catalog.CurrentKey) // the next sync starts without a catalog
 	w.Restart()
 	if rep := w.sync(); rep.Snapshot != got.Snapshot {
-		t.Errorf("built from all servers, the catalog is %s; built from one changed server, %s", rep.Snapshot, got.Snapshot)
+		t.Errorf("built from all servers, the catalog is %s; built from one changed server, %s",
+			rep.Snapshot, got.Snapshot)
 		s := w.load()
 		for i := range s.Items() {
 			if diff := cmp.Diff(s.Tool(i), want.Tool(i)); diff != "" {

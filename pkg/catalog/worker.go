@@ -10,7 +10,7 @@ import (
 // A LoadReport says what [Syncer.Work] found and did.
 type LoadReport struct {
 	Servers   []ServerReport // loaded servers, by name; without totals of the catalog
-	Skipped   []string       // servers that were loaded in this round already, or are not configured
+	Skipped   []string       // servers already loaded in this round, or not configured
 	Unasked   int            // servers without time for an answer; no result was stored
 	Put       int            // objects that were stored
 	Recovered int            // restored records that the store had lost

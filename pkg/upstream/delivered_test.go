@@ -94,7 +94,8 @@ func TestCallNotSent(t *testing.T) {
 		"reset": upstreamtest.Reset(), "500": upstreamtest.Status(500, ""), "not MCP": upstreamtest.HTML(), "no connection": nil,
 		"too large": func(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(make([]byte, maxResponse+1)) // the client has disconnected, so the write may fail
+			// the client has disconnected, so the write may fail
+			_, _ = w.Write(make([]byte, maxResponse+1))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

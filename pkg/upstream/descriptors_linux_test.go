@@ -16,7 +16,7 @@ import (
 func TestWithoutDescriptors(t *testing.T) {
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
 	remote := newClient(t, Options{AllowNets: loopback()})
-	remote.dialer.Timeout = 100 * time.Millisecond // without descriptors, the dialer retries until this timeout
+	remote.dialer.Timeout = 100 * time.Millisecond // the dialer retries until then
 	programs, program := withProgram(t, Options{}, stdiotest.Legacy)
 	for _, test := range []struct {
 		name   string

@@ -66,7 +66,7 @@ func TestLoadSame(t *testing.T) {
 				server.SetTools(o.Tools)
 				load("all tools again", false)
 				if f.targets[0].Lists != before {
-					t.Errorf("digest of the restored lists = %q, want %q", f.targets[0].Lists, before)
+					t.Errorf("digest of restored lists = %q, want %q", f.targets[0].Lists, before)
 				}
 				items := upstreamtest.Items{Prompts: o.Prompts, Resources: o.Resources, Templates: raws(`{"uriTemplate":"note://{other}","name":"any"}`)}
 				server.SetItems(items)

@@ -20,8 +20,10 @@ import (
 // has calls that want such messages.
 
 const (
-	listenWait = 500 * time.Millisecond // maximum wait, once for each session; messages before the stream opens are lost
-	listenIdle = 10 * time.Second       // the stream closes this long after the last call
+	// listenWait is the maximum wait for the stream, once for each session. Messages before the
+	// stream opens are lost.
+	listenWait = 500 * time.Millisecond
+	listenIdle = 10 * time.Second // the stream closes this long after the last call
 )
 
 // A listenStream is the stream of one session.

@@ -22,7 +22,8 @@ import (
 func TestAskedBesideTheCall(t *testing.T) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(_ context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
-		apart, cancel := context.WithTimeout(context.Background(), 10*time.Second) // not the context of the call
+		// not the context of the call
+		apart, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_ = req.Session.Log(apart, &sdk.LoggingMessageParams{Level: "warning", Data: "apart"}) //nolint:staticcheck // servers of the handshake protocol use it
 		e, err := req.Session.Elicit(apart, &sdk.ElicitParams{Message: "sure?"})
@@ -149,7 +150,7 @@ func TestHeldStreamIsAwaitedOnce(t *testing.T) {
 			if took := time.Since(start) - slept; took != listenWait {
 				t.Errorf("the calls took %v", took)
 			}
-			if i > 2 { // by now, the stream has closed and opens again
+			if i > 2 { // the stream closes during the sleep and opens again
 				time.Sleep(time.Minute)
 				slept += time.Minute
 			}

@@ -20,7 +20,7 @@ const (
 	maxPrograms  = 64               // that run at the same time
 	maxOfAgent   = 24               // for one agent, unless the operator sets another number
 	idleProgram  = 10 * time.Minute // without a call, before a program ends
-	startProgram = 10 * time.Minute // maximum time to the first message; then the next handshake replaces the program
+	startProgram = 10 * time.Minute // to the first message; then the next handshake replaces it
 	wellProgram  = time.Minute      // a program that lived longer did not fail at its start
 	maxSleep     = time.Hour        // how long an ended program's listing stays valid
 	maxBackoff   = time.Minute      // between two starts of a program that ends unexpectedly

@@ -110,7 +110,8 @@ func TestProgramsOfManySessions(t *testing.T) {
 	}
 	second := x.count("s1", client("light", ""))
 	if again := x.count("s0", client("light", "")); again != strings.Replace(first, "1 of", "2 of", 1) || !strings.HasPrefix(second, "1 of") {
-		t.Errorf("the other agent's calls = %q, %q and %q, want its first process and a second one", first, again, second)
+		t.Errorf("the other agent's calls = %q, %q and %q, want its first process and a second one",
+			first, again, second)
 	}
 	if n, all := x.running(), x.c.programs.host.Running(); all != maxPrograms || n["light"] != 2 {
 		t.Errorf("%d processes, %v", all, n)
@@ -156,7 +157,8 @@ func TestProgramsInUse(t *testing.T) {
 		t.Errorf("a running call failed: %v", err)
 	}
 	full(false)
-	x.count("a", client("third", "")) // succeeds, because the server's breaker has not counted the refusals
+	// succeeds, because the server's breaker has not counted the refusals
+	x.count("a", client("third", ""))
 	full(false)
 	for _, end := range ends[1:] {
 		if err := end(); err != nil {
@@ -263,6 +265,7 @@ func TestProgramsLostAreBounded(t *testing.T) {
 		ps.lose(key("heavy", fmt.Sprint(i)))
 	}
 	if len(ps.lost) != maxLost || !ps.takeLost(key("light", "")) || ps.takeLost(key("light", "")) || ps.hasLost(key("heavy", "0")) {
-		t.Errorf("%d records of lost sessions, want %d; or records of the wrong agent", len(ps.lost), maxLost)
+		t.Errorf("%d records of lost sessions, want %d; or records of the wrong agent",
+			len(ps.lost), maxLost)
 	}
 }

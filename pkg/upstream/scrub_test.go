@@ -56,7 +56,8 @@ func TestScrubber(t *testing.T) {
 				in := `{"data":"` + enc.EncodeToString([]byte(long)) + `"}`
 				got := string(s.clean(json.RawMessage(in)))
 				if !strings.Contains(got, secretMark) || len(got)-len(secretMark) > len(in)-len(credential) {
-					t.Errorf("%d bytes before the secret, %d after: clean(%s) = %s", before, after, in, got)
+					t.Errorf("%d bytes before the secret, %d after: clean(%s) = %s",
+						before, after, in, got)
 				}
 			}
 		}

@@ -41,7 +41,8 @@ func TestSessionsOfClients(t *testing.T) {
 		if n, most := len(s.Sessions()), maxClientSessions+2; n != most {
 			t.Errorf("%d sessions, want %d: the sessions of single clients, the agent's and another client's", n, most)
 		}
-		for i := range maxClientSessions { // another user of the agent does not displace these sessions
+		// another user of the agent does not displace these sessions
+		for i := range maxClientSessions {
 			as("a of u", fmt.Sprint("many ", i))
 		}
 		s.ForgetRequests()

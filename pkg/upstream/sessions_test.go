@@ -365,7 +365,8 @@ func TestSessionsCostTheStore(t *testing.T) {
 			time.Sleep(time.Minute)
 			n.reads(first, "a", "of a")
 		}
-		n.ops("12 reads 6 writes 0 deletes") // each instance checks whether it may end unused sessions
+		// each instance checks whether it may end unused sessions
+		n.ops("12 reads 6 writes 0 deletes")
 	})
 }
 

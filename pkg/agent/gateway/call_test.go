@@ -263,7 +263,8 @@ func TestCallOtherDefinition(t *testing.T) {
 	if _, err := gw.Syncer.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	gw.Decide("docs:delete_document", "approve") // approves the new definition; the gateway still has the old one
+	// approves the new definition; the gateway still has the old one
+	gw.Decide("docs:delete_document", "approve")
 	if r := gw.Call("call_tool_destructive", `{"name":"docs:delete_document"}`); !r.IsError || !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("%s", r.Raw)
 	}

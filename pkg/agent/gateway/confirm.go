@@ -28,7 +28,7 @@ type confirm struct {
 
 // confirmInfo tells programs that each call of a tool needs a person's confirmation.
 type confirmInfo struct {
-	Request string `json:"request,omitempty"` // id of the request for this call; "": no request was possible
+	Request string `json:"request,omitempty"` // for this call; "": no request was possible
 }
 
 // spentText returns a text about the confirmation of a failed call. A failure does not restore the

@@ -102,7 +102,8 @@ func TestTrialAgreesWithCalls(t *testing.T) {
 			raw, err := gw.Try(fmt.Sprintf(`{"name":"call_tool_%v","arguments":{"name":%q}}`, x.Tier, x.ID))
 			called := err == nil && !strings.Contains(string(raw), `"isError":true`)
 			if called != passed {
-				t.Errorf("%v: failed checks %q, but the call returned %s, %v", x.ID, failed(x), raw, err)
+				t.Errorf("%v: failed checks %q, but the call returned %s, %v",
+					x.ID, failed(x), raw, err)
 			}
 			if hidden := strings.Contains(string(raw), "was not found"); hidden != (g.Name == "hidden") {
 				t.Errorf("%v is in group %s, but the call returned %s", x.ID, g.Name, raw)

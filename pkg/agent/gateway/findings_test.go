@@ -62,7 +62,7 @@ func TestSevereFindings(t *testing.T) {
 		{"at another URL", "off", openRequest, hides, do(approve, func(gw *fixture) {
 			gw.Server("s").URL = "https://elsewhere.example.com/mcp"
 			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)
-		}), "pending_approval", "Reads it."}, // the text of the approved definition, which the catalog still has
+		}), "pending_approval", "Reads it."}, // the catalog still has the approved definition
 		{"setting changed to wait", "off", showing, hides, func(gw *fixture) {
 			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)
 		}, "pending_approval", ""},

@@ -30,7 +30,8 @@ func parking(t *testing.T, play script) (a *asker, cancelled *atomic.Int32) {
 	cancelled = new(atomic.Int32)
 	a = pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
 		text := play(ctx, c, func(params string) string {
-			own, cancel := context.WithTimeout(ctx, 5*time.Minute) // package upstream has the same limit
+			// package upstream has the same limit
+			own, cancel := context.WithTimeout(ctx, 5*time.Minute)
 			defer cancel()
 			answer, err := c.Client.Ask(own, mcp.MethodElicit, json.RawMessage(params))
 			if err != nil {

@@ -74,7 +74,8 @@ func agentView(t *testing.T, gw *fixture) (text string, locked map[string]locked
 	for _, x := range found.Tools {
 		callable = append(callable, x.Name)
 		if c := gw.Call(x.CallWith, fmt.Sprintf(`{"name":%q}`, x.Name)); c.IsError {
-			t.Errorf("%s: search lists %s as callable, but the call returned %s", gw.Agent.ID, x.Name, c.Text)
+			t.Errorf("%s: search lists %s as callable, but the call returned %s",
+				gw.Agent.ID, x.Name, c.Text)
 		}
 	}
 	slices.Sort(callable)

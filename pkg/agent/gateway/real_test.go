@@ -97,8 +97,10 @@ func TestRetrieveRealToolsLocked(t *testing.T) {
 		if missed > 0 {
 			t.Errorf("%s: no notice for %d of 527 tools", r.status, missed)
 		}
-		if found < 500 { // an answer has at most ten locked tools, and several servers share tool names
-			t.Errorf("%s: searches by name list %d of 527 locked tools, want at least 500", r.status, found)
+		// an answer has at most ten locked tools, and several servers share tool names
+		if found < 500 {
+			t.Errorf("%s: searches by name list %d of 527 locked tools, want at least 500",
+				r.status, found)
 		}
 		t.Logf("%s: %d of 527 tools found by their own name", r.status, found)
 	}

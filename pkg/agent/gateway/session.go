@@ -107,7 +107,8 @@ func (s *Session) serverNames() string {
 		tools int
 	}
 	all := s.view.Servers()
-	servers := make([]counted, 0, len(all)) // sort small values: a server is large, and each client calls this first
+	// sort small values: a server is large, and each client calls this first
+	servers := make([]counted, 0, len(all))
 	for i := range all {
 		srv := &all[i]
 		if !s.sel.HasServer(srv.Config.Name) {

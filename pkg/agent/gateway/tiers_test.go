@@ -80,7 +80,8 @@ func TestRequestNotesLostTier(t *testing.T) {
 				}
 			}
 			if len(noted.List) != 2 || n != 1 {
-				t.Errorf("requests after the loss = %+v, want the missing tier in one of two", noted.List)
+				t.Errorf("requests after the loss = %+v, want the missing tier in one of two",
+					noted.List)
 			}
 			if try(u); u.asked().Rev != noted.Rev {
 				t.Error("an unchanged request was written again")

@@ -140,7 +140,8 @@ func TestRefusalSlowSender(t *testing.T) {
 		answer, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || res.StatusCode != http.StatusUnauthorized || !strings.Contains(string(answer), id) || !res.Close {
-			t.Errorf("body begins with %s: got %d %s, closes = %v, error %v", body, res.StatusCode, answer, res.Close, err)
+			t.Errorf("body begins with %s: got %d %s, closes = %v, error %v",
+				body, res.StatusCode, answer, res.Close, err)
 		}
 		if took := time.Since(start); took > 10*time.Second { // a second, on a fast machine
 			t.Errorf("body begins with %s: refused after %v", body, took)

@@ -43,7 +43,7 @@ type EndedSessions struct {
 
 	mu       sync.RWMutex
 	sessions map[string]endedSession // by id
-	before   int64                   // Unix time, set after a loss: sessions that expire earlier count as ended
+	before   int64                   // Unix time; a session that expires earlier counts as ended
 
 	writing sync.Mutex
 	etag    string // of the document

@@ -90,7 +90,8 @@ func (e *eventWriter) flush() {
 		return
 	}
 	e.extend()
-	if err := e.rc.Flush(); !errors.Is(err, errors.ErrUnsupported) { // without flush support, the writer sends all at the end
+	// without flush support, the writer sends all at the end
+	if err := e.rc.Flush(); !errors.Is(err, errors.ErrUnsupported) {
 		e.err = err
 	}
 	e.dirty, e.wrote = false, time.Now()

@@ -119,7 +119,8 @@ func TestItemsCapabilities(t *testing.T) {
 				if alone {
 					want = tt.alone
 				}
-				if alone && e.isModern() { // the handshake protocol would need a session, and so a key
+				// the handshake protocol would need a session, and so a key
+				if alone && e.isModern() {
 					want = strings.Replace(want, `"resources":{"listChanged":true`, `"resources":{"listChanged":true,"subscribe":true`, 1)
 				}
 				h := newHandler(t, &backend{offers: tt.offers}, &mcphttp.Options{Alone: alone})

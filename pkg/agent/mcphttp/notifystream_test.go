@@ -115,7 +115,8 @@ func TestGetStream(t *testing.T) {
 		}
 		another := call(t, h, get(t, id))
 		synctest.Wait()
-		streams[0].ended(t) // the oldest stream ended to make room, and did not report the change again
+		// the oldest stream ended to make room, and did not report the change again
+		streams[0].ended(t)
 		_ = another
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)
 		if got := send(h, in(id, r)); got.status != http.StatusNoContent {
@@ -298,7 +299,8 @@ func TestHeldIsBounded(t *testing.T) {
 			t.Error("the oldest stream of jwt a has not ended")
 		}
 		if left("jwt d") != 1 || left("jwt light") != 2 || refused["jwt d"] != 0 || mcphttp.HeldOpen(h) != 256 {
-			t.Errorf("refused = %v, open streams = %d, of jwt d %d", refused, mcphttp.HeldOpen(h), left("jwt d"))
+			t.Errorf("refused = %v, open streams = %d, of jwt d %d",
+				refused, mcphttp.HeldOpen(h), left("jwt d"))
 		}
 		close(ending)
 		wg.Wait()

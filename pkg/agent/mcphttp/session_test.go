@@ -148,7 +148,8 @@ func TestSessionRefused(t *testing.T) {
 
 // No method accepts one user's session from another user of the same agent.
 func TestSessionOfAnotherUser(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // if GET opens a stream by mistake, fake time ends it with its session
+	// if GET opens a stream by mistake, fake time ends it with its session
+	synctest.Test(t, func(t *testing.T) {
 		h, err := mcphttp.New(newChanging(), sayers{}, laptop())
 		require.OK(t, err)
 		as := func(who string, r *http.Request) *http.Request {

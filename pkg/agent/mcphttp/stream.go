@@ -43,7 +43,7 @@ type phase int
 const (
 	notStarted phase = iota // no message so far: the answer may be one JSON object
 	open
-	finished // the last event is known, or the client has disconnected; the stream accepts no more messages
+	finished // last event known, or client disconnected; the stream accepts no more messages
 )
 
 // newStream returns the stream of a request whose client accepts streams. wanted accepts the

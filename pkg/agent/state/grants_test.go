@@ -83,7 +83,8 @@ func TestGrantInALostStore(t *testing.T) {
 	h.Decide("mail:send", "disable")
 	todays := grant()
 	if old, now := called(yesterdays), called(todays); old != lock.DisabledByUser || now != lock.None {
-		t.Errorf("disabled since: status %q with the older grant, %q with the newer grant", old, now)
+		t.Errorf("disabled since: status %q with the older grant, %q with the newer grant",
+			old, now)
 	}
 	h.Clock.Wait(time.Minute)
 	h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})

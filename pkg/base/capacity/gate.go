@@ -123,7 +123,8 @@ func (g *Gate) Handler(h http.Handler) http.Handler {
 		if s.cost = requestCost + bodyCost*min(max(0, r.ContentLength), mostBody); s.isHealth {
 			s.cost = 0
 		}
-		if !g.enter(s) { // the connection still counts as idle, so that the gate can close it if the client is slow
+		// the connection still counts as idle, so that the gate can close it if the client is slow
+		if !g.enter(s) {
 			w.Header().Set("Retry-After", retryAfter)
 			g.o.Refuse(w, r)
 			return

@@ -147,7 +147,8 @@ func TestGateSharesRoom(t *testing.T) {
 			t.Fatalf("a call of %s is refused", owner)
 		}
 	}
-	for _, owner := range []string{"ann", "bob"} { // ann has half of the memory, all owners have three quarters
+	// ann has half of the memory, all owners have three quarters
+	for _, owner := range []string{"ann", "bob"} {
 		if b.start(call(owner)) {
 			t.Errorf("a call of %s above the limit is admitted", owner)
 		}

@@ -33,7 +33,7 @@ func TestSealedTexts(t *testing.T) {
 		sealed, err := s.Seal(t.Context(), Session, []byte(plain))
 		require.OK(t, err)
 		if other, _ := s.Seal(t.Context(), Session, []byte(plain)); other == sealed {
-			t.Error("the same content was sealed to the same text, which reveals that it is the same")
+			t.Error("the same content is sealed to the same text, which reveals the equality")
 		}
 		got, err := New(v.read).Open(t.Context(), Session, sealed) // another instance
 		require.OK(t, err)

@@ -19,7 +19,7 @@ type mixing struct {
 	share     float64 // of the semantic signal, 0…1
 	threshold float64 // minimum cosine of a match by meaning
 	exact     bool    // do not correct misspelled words
-	clash     float64 // share of its score that a tool loses if its verb differs from the query's verb
+	clash     float64 // share of the score that a tool loses if its verb is not the query's
 	negation  float64 // share that the tool loses if the query rules out its verb
 
 	// The options below are only for measurements.

@@ -26,7 +26,7 @@ import (
 
 // The reasons of an ended connection that are no [oauth.Code].
 const (
-	Restored  = "restored"           // the vault cannot be opened: the table was copied, or the key replaced
+	Restored  = "restored"           // no vault opens: the table was copied, or the key replaced
 	Unrenewed = "credential_expired" // the token expired, and the issuer gave no refresh token
 )
 
@@ -54,7 +54,7 @@ type Event struct {
 	By     string // the person; "": the gateway
 	Reason string // of ended
 
-	Renewals int    // of the first refreshed of a day: number of renewals on the last day with renewals
+	Renewals int    // of a day's first refreshed: renewals on the last day that had any
 	Day      string // of Renewals
 }
 

@@ -19,7 +19,7 @@ const (
 	leaseTime = 20 * time.Second       // maximum time in which only one process refreshes
 	waitTime  = 5 * time.Second        // maximum wait for the refresh of another process
 	lookEvery = 100 * time.Millisecond // interval of reads during this wait
-	early     = 5 * time.Minute        // a long-lived token is refreshed this long before its expiry
+	early     = 5 * time.Minute        // from the refresh of a long-lived token to its expiry
 
 	// No process contacts an issuer that did not answer for this time: while the token is still
 	// valid, and after its expiry.

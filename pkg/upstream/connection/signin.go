@@ -80,8 +80,9 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 		})
 		if len(over) > 0 {
 			return Pending{}, &oauth.Fault{
-				Code: ScopeNotAllowed, Text: "the server requires more than the configured scopes: " +
-					text.List(over, maxNamed) + "; add these scopes to auth.scopes, or remove auth.scopes",
+				Code: ScopeNotAllowed,
+				Text: "the server requires more than the configured scopes: " + text.List(over, maxNamed) +
+					"; add these scopes to auth.scopes, or remove auth.scopes",
 			}
 		}
 	}

@@ -264,7 +264,8 @@ func TestStandardError(t *testing.T) {
 		t.Errorf("log: %.300s", text)
 	}
 	if n := strings.Count(text, "\n"); n > 110 || len(text) > 100_000 || !strings.Contains(text, "lines=") {
-		t.Errorf("%d lines, %d bytes are logged; want a limited number, and the number of the other lines", n, len(text))
+		t.Errorf("%d lines, %d bytes are logged; want a limited number, and the number of the other lines",
+			n, len(text))
 	}
 	if exit := r.Exit(); !strings.Contains(exit.Error(), "exit status 4") || len(exit.Error()) > 2000 {
 		t.Errorf("exit: %s", exit)
