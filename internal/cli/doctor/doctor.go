@@ -70,8 +70,9 @@ func kinds() map[string]kind {
 		"secret_elsewhere": {Warning, "On this machine write ${env:NAME}; only the " +
 			"functions on AWS can read the present reference."},
 		"catalog_unread": {Fault, "The next sync of a gateway replaces it."},
-		"catalog_newer":  {Fault, "Run that version again. To stay with this one, delete the file: the next sync makes another catalog, of the servers and the approval records."},
-		"file_mode":      {Fault, "Remove the rights of other users."},
+		"catalog_newer": {Fault, "Run the newer version again. To stay with this version, delete the " +
+			"file: the next sync makes a new catalog from the servers and the approval records."},
+		"file_mode": {Fault, "Remove the rights of other users."},
 		"key_exposed": {Fault, "Other users may have read the key: remove the file, and start the " +
 			"gateway again, which makes a new key."},
 		"vault_key_exposed": {Fault, "Other users may have read the key, and with it every token of " +

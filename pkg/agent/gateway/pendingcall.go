@@ -159,7 +159,7 @@ func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.Ra
 			message = askTooMany
 		}
 		if message != "" {
-			p.abandon(askTooMany)
+			p.abandon(message)
 			return nil, &inputError{message}
 		}
 		s.notePending(ctx, p, made, nil)
