@@ -31,9 +31,9 @@ import (
 // A row says who may send requests with one method to one address.
 type row struct {
 	need   identity.Role // the lowest role that may; NoRole: everybody, even without credentials
-	server string        // server of the item, which an approver must have; "": none
+	server string        // the item's server, which an approver's rights must include; "": none
 	signed bool          // every authenticated person may, even without a role
-	own    bool          // and only the agent's user may
+	own    bool          // only the agent's user may
 
 	// Bodies of the request, as a form and as JSON. In both, the item's values replace $hash, $rev
 	// and $id.
@@ -47,8 +47,8 @@ const (
 	operator = identity.Operator
 )
 
-// rows is the table of every address and verb. A new route needs a row: a GET whose answer is right
-// for every viewer is {need: viewer}.
+// rows is the table of every address and verb. Add a row for each new route. A GET whose answer
+// every viewer may see has the row {need: viewer}.
 func rows() map[string]row {
 	out := map[string]row{
 		"GET /admin":              {need: viewer},
@@ -148,7 +148,7 @@ type person struct {
 	name    string
 	rights  identity.Rights
 	nobody  bool   // without credentials
-	subject string // at the issuer, if the person signed in there; "": they did not
+	subject string // of a person who signed in at the issuer; else ""
 }
 
 func people() []person {
@@ -161,7 +161,7 @@ func people() []person {
 		{name: "approver", rights: identity.Rights{Role: approver}},
 		{name: "operator", rights: identity.Everything()},
 		{name: "signed in at the issuer without a role", subject: bot.Subject},
-		{name: "another one without a role", subject: "https://login.example.com 2"},
+		{name: "another person without a role", subject: "https://login.example.com 2"},
 	}
 }
 
@@ -191,12 +191,12 @@ func addresses(t *testing.T, h *fixture) (pages, api []string) {
 		}
 	}
 	if len(pages) < 30 || len(api) < 30 {
-		t.Fatalf("%d pages and %d operations were found, which are not all", len(pages), len(api))
+		t.Fatalf("found %d pages and %d operations, want at least 30 of each", len(pages), len(api))
 	}
 	return pages, api
 }
 
-// A stage is a fixture with every item of the addresses, and a caller.
+// A stage is a fixture that has a caller, and every item that the addresses name.
 type stage struct {
 	*fixture
 	who    person
@@ -238,12 +238,12 @@ func TestAccess(t *testing.T) {
 	known := slices.Concat(pages, api, []string{"GET /admin/openapi.json"})
 	for _, route := range known {
 		if _, ok := all[route]; !ok {
-			t.Errorf("%s has no row: say in rows who may", route)
+			t.Errorf("%s has no row; add one to rows", route)
 		}
 	}
 	for route, r := range all {
 		if !slices.Contains(known, route) {
-			t.Errorf("%s has a row, and is not served", route)
+			t.Errorf("%s has a row, but no handler", route)
 			continue
 		}
 		t.Run(route, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestAccess(t *testing.T) {
 				a.served = slices.Contains(api, route) && !html || slices.Contains(pages, route) && html && route != "/"
 				for _, p := range people() {
 					if a.stage = h; r.may(p) && r.need > viewer && strings.HasPrefix(route, "POST") {
-						a.stage = newStage(t) // the request may leave nothing to do for the next one
+						a.stage = newStage(t) // the request may change what the next one needs
 					}
 					a.check(p)
 				}
@@ -269,7 +269,7 @@ type access struct {
 	row    row
 	html   bool   // the caller is a browser
 	sent   string // the address with the item's values
-	served bool   // this caller finds something at the address
+	served bool   // the address exists for this kind of caller
 }
 
 // check sends the request as p, and checks the answer and the effect against the row.
@@ -289,13 +289,13 @@ func (a *access) check(p person) {
 	case refused == may:
 		a.Errorf("%s, html %v: %d %.200s", p.name, a.html, got.Status, got.Body)
 	case may && a.served && got.Status >= http.StatusBadRequest && p.name != "approver of fs" && !strings.HasSuffix(a.route, "/me/revoke") &&
-		a.route != "POST /admin/sign-in": // only an issuer can make what it takes
-		a.Errorf("%s, html %v: the row is no good: %d %.300s", p.name, a.html, got.Status, got.Body)
+		a.route != "POST /admin/sign-in": // only an issuer can make its parameters
+		a.Errorf("%s, html %v: allowed, but failed: %d %.300s", p.name, a.html, got.Status, got.Body)
 	case !may && p.nobody == (got.Status == http.StatusForbidden):
-		a.Errorf("%s, html %v: refused with %d", p.name, a.html, got.Status)
+		a.Errorf("%s, html %v: refused with %d, which is wrong", p.name, a.html, got.Status)
 	}
 	if after := a.trace(); !may && after != before {
-		a.Errorf("%s, html %v: it was refused, and something happened: %s, before %s", p.name, a.html, after, before)
+		a.Errorf("%s, html %v: the refused request changed something: %s, before %s", p.name, a.html, after, before)
 	}
 }
 
@@ -375,8 +375,8 @@ func (a access) trace() string {
 	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count(), len(sessions), a.copies)), " ")
 }
 
-// TestAccessWays tries other spellings of an address and of the verb, to reach what the role of an
-// approver or a viewer does not allow.
+// TestAccessWays checks that another spelling of an address or a verb does not let an approver or a
+// viewer do more than their role allows.
 func TestAccessWays(t *testing.T) {
 	spellings := []string{
 		"/admin//tokens", "//admin/tokens", "/admin/./tokens", "/admin/tools/../tokens", "/admin/me/../tokens", "/admin/tokens/", "/admin/tokens//", "/admin/Tokens", "/ADMIN/tokens",
@@ -408,13 +408,13 @@ func TestAccessWays(t *testing.T) {
 				}
 			}
 		}
-		for _, again := range []string{"/admin/tokens", "/admin/sync", "/admin/approvals/accept"} { // a form that came too late, by its field
+		for _, again := range []string{"/admin/tokens", "/admin/sync", "/admin/approvals/accept"} { // with the field that marks a late form
 			if a := h.Submit(again, map[string][]string{"again": {"1"}, "name": {"x"}}); a.Status != http.StatusForbidden && a.Status != http.StatusNotFound && a.Status != http.StatusMethodNotAllowed {
 				t.Errorf("%s: %s again: %d", p.name, again, a.Status)
 			}
 		}
 		if after := (access{T: t, stage: h}).trace(); after != before {
-			t.Errorf("%s: something happened: %s, before %s", p.name, after, before)
+			t.Errorf("%s: the requests changed something: %s, before %s", p.name, after, before)
 		}
 	}
 }
@@ -438,10 +438,10 @@ func TestAccessOtherServer(t *testing.T) {
 		t.Errorf("together: %s", a.Body)
 	}
 	if after := (access{T: t, stage: h}).trace(); after != before {
-		t.Errorf("something happened: %s, before %s", after, before)
+		t.Errorf("the requests changed something: %s, before %s", after, before)
 	}
 	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"}); err != nil || r.State != approval.Pending {
-		t.Errorf("the record is %+v, %v", r, err)
+		t.Errorf("got record %+v, %v; want it pending", r, err)
 	}
 }
 

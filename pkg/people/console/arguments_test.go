@@ -36,7 +36,7 @@ func TestRequestOfOneCall(t *testing.T) {
 	}
 }
 
-// The page shows the longest possible arguments completely, with any characters meant to hide
+// The page shows even the longest arguments completely. It makes characters visible that could hide
 // something.
 func TestRequestArgumentsWhole(t *testing.T) {
 	fill := func(open, piece, shut string) string {
@@ -59,16 +59,16 @@ func TestRequestArgumentsWhole(t *testing.T) {
 			shown, _, _ = strings.Cut(shown, "</pre>")
 			shown = html.UnescapeString(shown)
 			if !strings.Contains(shown, "end") || len(page) > 640<<10 {
-				t.Errorf("%d bytes, of which the last are %.100q", len(page), shown[max(0, len(shown)-100):])
+				t.Errorf("the page has %d bytes, and the arguments end with %.100q", len(page), shown[max(0, len(shown)-100):])
 			}
 			for hidden, sign := range map[string]string{"\u200b": "⟨U+200B⟩", "\x7f": "⟨U+007F⟩", "\u202e": "⟨U+202E⟩"} {
 				if n, want := strings.Count(shown, sign), strings.Count(arguments, hidden); n != want || strings.Contains(page, hidden) {
-					t.Errorf("%d of %d %s are shown", n, want, sign)
+					t.Errorf("the page shows %d of %d %s", n, want, sign)
 				}
 			}
 			for _, c := range []string{"<", "1,", "{", "["} {
 				if n, want := strings.Count(shown, c), strings.Count(arguments, c); n < want {
-					t.Errorf("%d of %d %q are shown", n, want, c)
+					t.Errorf("the page shows %d of %d %q", n, want, c)
 				}
 			}
 		})
@@ -87,10 +87,10 @@ func FuzzArgumentsText(f *testing.F) {
 		shown := console.ArgumentsText(json.RawMessage(raw))
 		var got, want bytes.Buffer
 		if json.Compact(&got, []byte(shown)) != nil || json.Compact(&want, []byte(raw)) != nil || got.String() != want.String() {
-			t.Errorf("%q is shown as %q", raw, shown)
+			t.Errorf("the page shows %q as %q", raw, shown)
 		}
 		if len(shown) > 3*request.MaxArgs {
-			t.Errorf("%d bytes are shown of %d", len(shown), len(raw))
+			t.Errorf("the page shows %d bytes for arguments of %d bytes", len(shown), len(raw))
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An asker is a fixture with people of an issuer and sealed links.
+// An asker is a fixture in which people sign in through an OIDC issuer, and links are sealed.
 type asker struct {
 	*fixture
 	sealer *seal.Sealer
@@ -99,14 +99,14 @@ func TestAskByLink(t *testing.T) {
 	says(t, page, "<bdi>deploy-bot for sam</bdi> needs access to mail:<b>send</b>", "which acts for you", "No request was made yet", `name="for" value="0" checked`, `name="ask" value="1"`, "sam", "Sign out")
 	lacks(t, page, "Inbox", `aria-label="Main"`, "admin/me", "Emergency stop", "admin/tools", "viewer", "class=\"banner\"", "Withdraw")
 	if strings.Index(page, `<button class="hide"`) > strings.Index(page, `name="ask"`) {
-		t.Error("Enter in a field would ask")
+		t.Error("pressing the Enter key in a field would send the request")
 	}
 	kept := h.send(page, at, url.Values{"why": {"half <typed>"}, "for": {"other"}, "minutes": {"90"}})
 	says(t, kept.Body, "No request was made. The text that you typed is below", `value="half &lt;typed&gt;"`, `value="other" checked`, `value="90"`)
 	refused := h.send(page, at, url.Values{"why": {"typed"}, "for": {"other"}, "minutes": {"soon"}, "ask": {"1"}})
 	says(t, refused.Body, "Minutes: want a whole number from 1 to 43200; no request was made", `value="typed"`)
 	if list, err := h.Requests().List(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
-		t.Fatalf("%v: %v was asked for", err, list)
+		t.Fatalf("got requests %v, error %v; want no requests", list, err)
 	}
 
 	asked := h.send(page, at, url.Values{"why": {"the <report>"}, "for": {"480"}, "ask": {"1"}})
@@ -119,7 +119,7 @@ func TestAskByLink(t *testing.T) {
 	says(t, page, "You asked. The people who decide see the request now", "the &lt;report&gt;", `value="480" checked`, "Save", "Withdraw")
 	id, _, _ := strings.Cut(strings.TrimPrefix(to, "./"), "?")
 	if again := h.page("/admin/ask/" + code); !strings.Contains(again, id) {
-		t.Error("the link does not lead to the request that was made of it")
+		t.Error("the link does not open the request that was made through it")
 	}
 	withdrawn := h.send(page, "/admin/ask/"+id+"/withdraw", url.Values{})
 	if withdrawn.Status != http.StatusSeeOther || withdrawn.Header.Get("Location") != "../"+id+"?did=withdrawn" {
@@ -128,7 +128,7 @@ func TestAskByLink(t *testing.T) {
 	says(t, h.page("/admin/ask/"+id+"?did=withdrawn"), "You withdrew the request", "withdrawn</span>")
 }
 
-// The page tells the agent's user the outcome, even without a role.
+// The page shows the outcome to the agent's user, even if they have no role.
 func TestAskBecomes(t *testing.T) {
 	h := newAsker(t)
 	h.enter("kim", "9", identity.Everything())
@@ -181,12 +181,12 @@ func TestAskNothing(t *testing.T) {
 	h.enter("sam", "1", identity.Rights{})
 	says(t, h.page("/admin/ask/"+open), "The agent can call it now")
 	if a := h.get("/admin/ask/" + code[:len(code)-2]); a.Status != http.StatusNotFound || strings.Contains(a.Body, code[:20]) {
-		t.Errorf("a link that was cut off: %d %s", a.Status, a.Body)
+		t.Errorf("a truncated link: %d %s", a.Status, a.Body)
 	}
 	h.Clock.Wait(25 * time.Hour)
 	h.enter("sam", "1", identity.Rights{})
 	if a := h.get("/admin/ask/" + code); a.Status != http.StatusNotFound {
-		t.Errorf("a link of yesterday: %d", a.Status)
+		t.Errorf("an expired link: %d", a.Status)
 	}
 	code = h.link(bot, "mail:send")
 	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Another."}`
@@ -195,11 +195,12 @@ func TestAskNothing(t *testing.T) {
 	says(t, page, "The definition has changed since the link was made")
 	lacks(t, page, `name="ask"`)
 	if h.Status("mail:send") != lock.PendingApproval {
-		t.Error("it is open")
+		t.Error("mail:send is not pending approval")
 	}
 }
 
-// A sign-in keeps the code of a link of any length. The code is in no log and in no Referer.
+// A link's code survives the sign-in, even if the code is long. The code is in no log and in no
+// Referer.
 func TestAskThroughSignIn(t *testing.T) {
 	h := newAsker(t)
 	long := request.Agent{Way: identity.WayJWT, ID: strings.Repeat("a", 256), Human: strings.Repeat("ü", 128), Subject: "https://login.example.com " + strings.Repeat("s", 512)}
@@ -243,6 +244,6 @@ func TestAskTooLate(t *testing.T) {
 	a = h.send(h.page("/admin/ask/"+code), "/admin/ask/"+code, url.Values{"again": {"1"}, "ask": {"1"}, "why": {"typed"}, "for": {"60"}})
 	says(t, a.Body, `value="typed"`, `value="60" checked`, "Nothing was done: your form came too late.")
 	if list, err := h.Requests().List(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
-		t.Errorf("%v: %v was asked for", err, list)
+		t.Errorf("got requests %v, error %v; want no requests", list, err)
 	}
 }

@@ -44,11 +44,11 @@ func TestAuditPage(t *testing.T) {
 		`href="../admin/audit.csv"`, `href="../admin/audit.jsonl"`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("%q is not on the page:\n%s", want, page)
+			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
 	if strings.Contains(page, `rel="next"`) {
-		t.Error("there is another page")
+		t.Error("the page links to another page")
 	}
 	filtered := h.Page(http.StatusOK, "/admin/audit?actor=kim&kind=deed&since=24h&tool=&until=")
 	if !strings.Contains(filtered, "it leaks") || strings.Contains(filtered, "fs:read_file") || !strings.Contains(filtered, `name="actor" value="kim"`) || !strings.Contains(filtered, `<option value="deed" selected>`) ||
@@ -65,7 +65,8 @@ func TestAuditPage(t *testing.T) {
 	}
 }
 
-// A line about a request names the agent and links to the request, and each action has its words.
+// A line about a request names the agent and links to the request, and each action has its own
+// wording.
 func TestAuditPageOfRequests(t *testing.T) {
 	h := newFixture(t)
 	about := audit.Line{Actor: "kim", Tool: "mail:send", Subject: "agent:token:ci", Request: "R-7KQ2M4XD"}
@@ -80,7 +81,7 @@ func TestAuditPageOfRequests(t *testing.T) {
 	}
 }
 
-// The answer to a bad filter names the filter and what it takes.
+// The answer to a bad filter names the filter and its valid values.
 func TestAuditFileNamesABadFilter(t *testing.T) {
 	h := newFixture(t)
 	for query, want := range map[string]string{"kind=x": "kind: expected value to be one of", "since=yesterday": "Since &#34;yesterday&#34; is not a time: it takes a day"} {
@@ -124,13 +125,13 @@ func TestAuditPagePaging(t *testing.T) {
 	}
 	next := nextOne.FindStringSubmatch(h.Page(http.StatusOK, "/admin/audit?actor=kim"))
 	newer := audit.Line{Time: start.Add(time.Hour), Actor: "kim", Action: audit.ActionLogout}
-	h.keep(newer) // moves no line to another page
+	h.keep(newer) // must not move an older line to another page
 	page := h.Page(http.StatusOK, "/"+strings.TrimLeft(html.UnescapeString(next[1]), "./"))
 	says(t, page, "“n69”", "“n20”", ">Newest</a>")
 	lacks(t, page, "“n70”")
 }
 
-// The page shows texts of others as text, with any length and content.
+// The page escapes texts of others, whatever their length and content.
 func TestAuditPageHostile(t *testing.T) {
 	h := newFixture(t)
 	hostile := "</ol><script>alert(1)</script>\u202egnp.exe\x00\n=1" + strings.Repeat("&", 3000)
@@ -140,7 +141,7 @@ func TestAuditPageHostile(t *testing.T) {
 	}
 	page := h.Page(http.StatusOK, "/admin/audit?kind=deed&actor="+url.QueryEscape("</form><script>x"))
 	if strings.Contains(page, "<script>x") {
-		t.Error("the filter is not text")
+		t.Error("the page does not escape the filter")
 	}
 	page = h.small("/admin/audit")
 	says(t, page, "U&#43;202E", `rel="next"`)

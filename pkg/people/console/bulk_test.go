@@ -19,8 +19,8 @@ func items(page string) []string {
 	return out
 }
 
-// withWaiting returns a fixture with tools that wait: mail:a1, a2 and a3 only read, mail:wipe
-// destroys.
+// withWaiting returns a fixture with tools that wait: mail:a1, mail:a2 and mail:a3 are read-only,
+// and mail:wipe is destructive.
 func withWaiting(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
@@ -36,17 +36,17 @@ func TestBulk(t *testing.T) {
 	h := withWaiting(t)
 	all := items(h.Page(http.StatusOK, queue))
 	if len(all) != 4 {
-		t.Fatalf("the queue has %q", all)
+		t.Fatalf("the queue has %q, want 4 items", all)
 	}
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "status": {"pending_approval"}, "item": all}).Body
 	says(t, sheet, "3 tools", "mail: 3 read", "Skipped", "mail:wipe",
 		"is annotated as destructive, and you have not seen its current text",
 		`href="../../admin/tools?status=pending_approval"`)
 	if got := items(sheet); len(got) != 3 {
-		t.Fatalf("the sheet decides about %q", got)
+		t.Fatalf("the bulk page has the items %q, want 3", got)
 	}
 	if h.Status("mail:a1") != lock.PendingApproval {
-		t.Fatal("the sheet decides")
+		t.Fatal("the bulk page already decided about mail:a1")
 	}
 	h.ByName["mail"].Tools[1] = `{"name":"a2","description":"Another."}`
 	h.Sync()
@@ -68,13 +68,13 @@ func TestBulkAllThatMatch(t *testing.T) {
 	h := withWaiting(t)
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "q": {"reads"}, "all": {"1"}, "item": {}}).Body
 	if got := items(sheet); len(got) != 3 {
-		t.Errorf("the sheet decides about %q", got)
+		t.Errorf("the bulk page has the items %q, want 3", got)
 	}
 	says(t, sheet, "This definition is approved already", "fs:read_file")
 }
 
-// A bulk decision can include a destructive tool if the browser opened the page of its current
-// definition.
+// A bulk decision can include a destructive tool if the browser has opened the page of the tool's
+// current definition.
 func TestBulkOpened(t *testing.T) {
 	h := withWaiting(t)
 	cookies := h.Send("/admin/tools/mail/wipe", "", browser).Cookies()
@@ -86,13 +86,13 @@ func TestBulkOpened(t *testing.T) {
 		return h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "item": items(h.Page(http.StatusOK, queue))}, cookie).Body
 	}
 	if got := items(sheet()); len(got) != 4 {
-		t.Errorf("the sheet decides about %q", got)
+		t.Errorf("the bulk page has the items %q, want 4", got)
 	}
 	if done := h.Submit("/admin/tools", url.Values{"action": {"approve"}, "item": items(sheet())}, cookie); done.Status != http.StatusOK || h.Status("mail:wipe") != lock.None {
 		t.Errorf("%d %s", done.Status, done.Body)
 	}
 	if marked := h.Send("/admin/tools/mail/a1", "", browser, cookie).Cookies(); len(marked) != 1 || len(marked[0].Value) != 2*22+1 {
-		t.Errorf("two definitions are marked by %v, want 128 bits each", marked)
+		t.Errorf("the cookie marks two definitions as %v, want 128 bits each", marked)
 	}
 	h.ByName["mail"].Tools[3] = `{"name":"wipe","description":"Another.","annotations":{"destructiveHint":true}}`
 	h.Sync()

@@ -50,11 +50,11 @@ func TestNoButtonIsRefused(t *testing.T) {
 				require.OK(t, err)
 				_, pattern := mux.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodPost, to.String(), nil))
 				target, ok := all[pattern]
-				if target.server != "" && !strings.HasPrefix(to.Path, "/admin/requests/") { // all of these are about one server
+				if target.server != "" && !strings.HasPrefix(to.Path, "/admin/requests/") { // requests are all about one server
 					target.server = strings.Split(to.Path, "/")[3]
 				}
 				if m[3] != "" && target.server != "" && !strings.HasPrefix(to.Path, a.sent+"/") {
-					t.Errorf("%s: %s offers %s, which is about something else", p.name, a.sent, to.Path)
+					t.Errorf("%s: %s offers %s, which is about another item", p.name, a.sent, to.Path)
 				}
 				offered[p.name]++
 				if !ok || !target.may(p) {
@@ -68,7 +68,7 @@ func TestNoButtonIsRefused(t *testing.T) {
 	}
 }
 
-// setBackHere is RestoreOldStore for a stage whose caller stays the same.
+// setBackHere restores the old store, and keeps the caller of the stage.
 func (s *stage) setBackHere() {
 	s.RestoreOldStore()
 	s.Sync()
@@ -76,7 +76,7 @@ func (s *stage) setBackHere() {
 
 func (s *stage) be(name string, rights identity.Rights) { s.who = person{name: name, rights: rights} }
 
-// If a page leaves out an action because of the role, it says who may do it.
+// If a page omits an action because of the role, the page says who may do it.
 func TestPagesByRole(t *testing.T) {
 	h := newStage(t)
 	h.setBackHere()
@@ -147,7 +147,7 @@ func TestRoleTakenAway(t *testing.T) {
 		lacks(t, a.Body, `value="approve"`)
 	}
 	if r := h.Record("mail:send"); r.State != approval.Pending || r.Rev != 1 {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("got record %+v, want pending at revision 1", r)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestFourEyesPages(t *testing.T) {
 		"You approved this definition already, as the first of two people.")
 	says(t, approve(&decide.Actor{Name: "sam", Subject: "2"}), "Yours is the second approval, and unlocks it.", "Approved mail:send.")
 	if s := h.Status("mail:send"); s != lock.None || !slices.Contains(decide.Actions(), "undo") {
-		t.Errorf("it is %q", s)
+		t.Errorf("mail:send is %q, want callable", s)
 	}
 	says(t, h.Page(http.StatusOK, at+"/history"), "approved as the first of two people; it waited for the second")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// An entry of the history leads to its changes while both texts are stored.
+// A history entry links to a comparison, which shows the changes while both texts are stored.
 func TestCompare(t *testing.T) {
 	h := newFixture(t)
 	serve := func(description string) {

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// connecting returns a fixture that keeps tokens, and the query of a page that was opened now.
+// connecting returns a fixture that stores tokens, and the query of a page that opens now.
 func connecting(t *testing.T) (h *fixture, since string) {
 	t.Helper()
 	h = withTokens(t)
@@ -43,23 +43,23 @@ func TestConnectPages(t *testing.T) {
 		require.OK(t, err)
 		for _, text := range append([]string{g.Command, g.After, c.Checked}, g.Traps...) {
 			if !strings.Contains(html.UnescapeString(page), text) {
-				t.Errorf("%s: %q does not stand on the page", c.ID, text)
+				t.Errorf("%s: the page lacks %q", c.ID, text)
 			}
 		}
 		for _, f := range g.Files {
 			if !strings.Contains(html.UnescapeString(page), f.Path) || !strings.Contains(html.UnescapeString(page), f.Text) {
-				t.Errorf("%s: %s does not stand on the page", c.ID, f.Path)
+				t.Errorf("%s: the page lacks the file %s", c.ID, f.Path)
 			}
 		}
 		if g.Link != "" && !strings.Contains(html.UnescapeString(page), `href="`+g.Link+`"`) {
-			t.Errorf("%s: the link does not stand on the page: %s", c.ID, page)
+			t.Errorf("%s: the page lacks the link: %s", c.ID, page)
 		}
 		if strings.Contains(page, "ZgotmplZ") || strings.Contains(page, "no value") {
 			t.Errorf("%s: %s", c.ID, page)
 		}
 	}
 	if a := h.Send("/admin/connect/cursor", "", browser); a.Status != http.StatusSeeOther || !strings.HasPrefix(a.Header.Get("Location"), "./cursor?since=") {
-		t.Errorf("a page that does not say since when requests count: %d %s", a.Status, a.Header.Get("Location"))
+		t.Errorf("a page without since: %d %s, want a redirect that adds it", a.Status, a.Header.Get("Location"))
 	}
 }
 
@@ -69,19 +69,19 @@ func TestConnectEndpoint(t *testing.T) {
 	page := h.Page(http.StatusOK, "/admin/connect/claude-code?path=/mcp/x/fs&"+since)
 	for _, want := range []string{gatewaytest.BaseURL + "/mcp/x/fs", "servers: fs", `<option selected>/mcp/x/fs</option>`, `<option>/mcp/readonly</option>`, `<option>/mcp/x/mail</option>`} {
 		if !strings.Contains(page, want) {
-			t.Errorf("%q does not stand on the page: %s", want, page)
+			t.Errorf("the page lacks %q: %s", want, page)
 		}
 	}
 	if strings.Contains(page, "/mcp/x/old") {
-		t.Error("a server that is off is offered")
+		t.Error("the page offers a disabled server")
 	}
 	for field, want := range map[string]string{"name": "claude-code", "servers": "fs", "toolsets": "fs", "days": "30", "path": "/mcp/x/fs"} {
 		if !regexp.MustCompile(`name="` + field + `"[^>]* value="` + want + `"`).MatchString(page) {
-			t.Errorf("the form does not begin with %s %q", field, want)
+			t.Errorf("in the form %s does not have the default %q", field, want)
 		}
 	}
 	if !strings.Contains(page, `value="read" checked`) || strings.Contains(page, `value="write" checked`) || strings.Contains(page, `name="admin"`) {
-		t.Error("the form begins with more than read")
+		t.Error("the form preselects more than the tier read")
 	}
 	h.Page(http.StatusNotFound, "/admin/connect/emacs")
 	h.Page(http.StatusUnprocessableEntity, "/admin/connect/cursor?path=/mcp/x/none&"+since)
@@ -89,7 +89,7 @@ func TestConnectEndpoint(t *testing.T) {
 	h.Console.Connect = &connect.Gateway{Auths: []connect.Auth{connect.None}}
 	h.Open()
 	if page := h.Page(http.StatusServiceUnavailable, "/admin/connect/cursor?"+since); !strings.Contains(page, "PORTCULLIS_BASE_URL") {
-		t.Errorf("a gateway that does not know where it is: %s", page)
+		t.Errorf("without a base URL: %s", page)
 	}
 }
 
@@ -126,18 +126,18 @@ func TestConnectToken(t *testing.T) {
 		t.Errorf("made %+v", made)
 	}
 	if strings.Count(answer.Body, text) != 2 || strings.Contains(h.Log.String(), text) {
-		t.Error("the token stands where it does not belong")
+		t.Error("the token is in the log, or not exactly twice on the page")
 	}
 	again := "/admin/connect/claude-code?token=" + made.ID + "&path=/mcp/x/fs&" + since
 	if page := h.Page(http.StatusOK, again); strings.Contains(page, text) || !strings.Contains(page, "Not yet seen as <code>token:kim</code>") {
 		t.Errorf("the page of the token afterwards: %s", page)
 	}
 	if !strings.Contains(html.UnescapeString(answer.Body), made.ID) {
-		t.Error("the page that waits for the token does not ask about it")
+		t.Error("the polls of the page do not name the token")
 	}
 	typed.Set("days", "0")
 	if answer := h.Submit("/admin/connect/claude-code", typed); answer.Status != http.StatusUnprocessableEntity || !strings.Contains(answer.Body, "No token was made.") || !strings.Contains(answer.Body, `value="kim"`) {
-		t.Errorf("a token that cannot be: %d %s", answer.Status, answer.Body)
+		t.Errorf("a token for 0 days: %d %s", answer.Status, answer.Body)
 	}
 	h.sole()
 	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
@@ -148,11 +148,11 @@ func TestConnectToken(t *testing.T) {
 		t.Errorf("a viewer sees %s", page)
 	}
 	if answer := h.Submit("/admin/connect/claude-code", typed); answer.Status != http.StatusForbidden {
-		t.Errorf("a viewer makes a token: %d", answer.Status)
+		t.Errorf("a viewer who makes a token gets %d, want 403", answer.Status)
 	}
 }
 
-// The page waits for the first request after it was opened.
+// The page shows the first request that arrives after the page was opened.
 func TestConnectSeen(t *testing.T) {
 	h, _ := connecting(t)
 	h.visited("token:kim", "too-early")
@@ -164,7 +164,7 @@ func TestConnectSeen(t *testing.T) {
 	}
 	tag := "If-None-Match: " + waiting.Header.Get("ETag")
 	if a := h.Send(address, "", browser, tag); a.Status != http.StatusNoContent || a.Body != "" {
-		t.Errorf("a look at what has not changed: %d", a.Status)
+		t.Errorf("a poll without changes: %d", a.Status)
 	}
 	h.visited("token:kim", "claude-code")
 	h.visited("token:mallory", "<b>x\u202e")
@@ -172,18 +172,18 @@ func TestConnectSeen(t *testing.T) {
 	body := html.UnescapeString(seen.Body)
 	for _, want := range []string{"<b>claude-code</b>/2.1, agent <code>token:kim</code>, 6 tools that it can call", "MCP 2026-07-28", "2 s ago", "0 s ago", `data-poll="20"`} {
 		if !strings.Contains(body, want) {
-			t.Errorf("after: %q does not stand there: %s", want, body)
+			t.Errorf("after the visit the page lacks %q: %s", want, body)
 		}
 	}
 	if strings.Contains(seen.Body, "<b>x") || strings.Contains(seen.Body, "\u202e") {
-		t.Error("what a client calls itself is written as it is")
+		t.Error("the page does not escape the name of a client")
 	}
 	if a := h.Send("/admin/connect", "", browser); !strings.Contains(a.Body, "too-early") {
-		t.Errorf("the list of who has come: %s", a.Body)
+		t.Errorf("the list of clients lacks too-early: %s", a.Body)
 	}
 	made := h.Submit("/admin/connect/claude-code", url.Values{"name": {"kim"}, "tier": {"read"}, "servers": {"fs"}, "days": {"1"}, "since": {strings.TrimPrefix(since, "since=")}})
 	if !strings.Contains(made.Body, "claude-code</b>") || strings.Contains(made.Body, "mallory") {
-		t.Errorf("the page of kim's token shows others: %s", made.Body)
+		t.Errorf("the page of kim's token shows other clients: %s", made.Body)
 	}
 }
 

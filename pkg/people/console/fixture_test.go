@@ -19,14 +19,14 @@ const (
 // A fixture is /admin of a gateway in memory.
 type fixture struct {
 	*admintest.Fixture
-	Location string // target of the last form
+	Location string // where the last form redirected
 }
 
 func newFixture(t testing.TB) *fixture { return &fixture{Fixture: admintest.New(t)} }
 
 func approveBody(hash tool.Hash) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }
 
-// copies counts the copies of the store that it served.
+// copies is a store. It counts how often a person copied it.
 type copies int
 
 func (c *copies) Copy(context.Context) (io.ReadCloser, int64, int, error) {

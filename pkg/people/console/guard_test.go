@@ -74,10 +74,10 @@ func TestGuardCallers(t *testing.T) {
 			h.Open()
 			for _, path := range []string{"/admin/servers", "/admin/openapi.json", "/admin", "/admin/tools/fs/read_file", "/admin/nope"} {
 				if got := h.Problem(tc.status, path, ""); strings.Contains(got, "10.0.0.1") {
-					t.Errorf("%s tells the cause: %q", path, got)
+					t.Errorf("%s reveals the cause: %q", path, got)
 				}
 				if got := h.Page(tc.status, path); strings.Contains(got, "10.0.0.1") || strings.Contains(got, "fs") {
-					t.Errorf("the page %s tells more than it may: %q", path, got)
+					t.Errorf("the page %s reveals too much: %q", path, got)
 				}
 			}
 			h.Problem(tc.status, "/admin/tools/fs/read_file/disable", "{}")
@@ -86,7 +86,7 @@ func TestGuardCallers(t *testing.T) {
 				t.Errorf("WWW-Authenticate = %q", w.Header.Get("WWW-Authenticate"))
 			}
 			if w := h.Send("/admin/assets/none.css", ""); w.Status != http.StatusNotFound {
-				t.Errorf("an asset is answered %d", w.Status)
+				t.Errorf("GET of a missing asset = %d, want 404", w.Status)
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func TestRefusals(t *testing.T) {
 			if got := h.Send("/admin/servers", "", "Authorization: Bearer x").Header.Get("WWW-Authenticate"); got != tc.header {
 				t.Errorf("WWW-Authenticate = %q, want %q", got, tc.header)
 			}
-			said := tc.detail[1:] // the page starts a sentence with it
+			said := tc.detail[1:] // on the page, the detail starts with a capital letter
 			if page := html.UnescapeString(h.Page(tc.status, "/admin")); !strings.Contains(page, strings.TrimPrefix(said, "he credentials are not valid: ")) {
 				t.Errorf("the page does not say %q: %s", tc.detail, page)
 			}
@@ -152,8 +152,8 @@ func TestGuardHeaders(t *testing.T) {
 	}
 }
 
-// A gateway on one machine has no sign-in, so it would accept a page whose own name resolves to
-// loopback.
+// A gateway on one machine has no sign-in, so it must refuse the requests of a web page whose host
+// name resolves to loopback.
 func TestGuardReboundNames(t *testing.T) {
 	h := newFixture(t)
 	server := httptest.NewServer(console.New(h.Console))
@@ -181,7 +181,7 @@ func TestGuardReboundNames(t *testing.T) {
 	}
 }
 
-// The guard passes on public requests only if their pages answer them.
+// Without credentials, no request to a public address reaches the API, whatever its method.
 func TestGuardPublic(t *testing.T) {
 	h := newFixture(t)
 	var reached []string
@@ -194,6 +194,6 @@ func TestGuardPublic(t *testing.T) {
 		}
 	}
 	if len(reached) > 0 {
-		t.Errorf("without credentials the API was asked %q", reached)
+		t.Errorf("these requests without credentials reached the API: %q", reached)
 	}
 }

@@ -15,7 +15,7 @@ func says(t *testing.T, page string, texts ...string) {
 	t.Helper()
 	for _, want := range texts {
 		if !strings.Contains(page, want) {
-			t.Errorf("%q does not stand on the page:\n%s", want, page)
+			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
 }
@@ -25,7 +25,7 @@ func lacks(t *testing.T, page string, texts ...string) {
 	t.Helper()
 	for _, bad := range texts {
 		if strings.Contains(page, bad) {
-			t.Errorf("%q stands on the page:\n%s", bad, page)
+			t.Errorf("the page has %q:\n%s", bad, page)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestInbox(t *testing.T) {
 	})
 }
 
-// A poll without changes gets an empty answer, even if times on the page have aged.
+// If nothing has changed, a poll gets an empty answer, even if ages on the page would be different.
 func TestInboxPoll(t *testing.T) {
 	h := newFixture(t)
 	first := h.Send("/admin", "", browser)
@@ -71,15 +71,15 @@ func TestInboxPoll(t *testing.T) {
 	h.Clock.Wait(60e9)
 	h.Sync()
 	if got := poll(); got != http.StatusNoContent {
-		t.Errorf("nothing changed, and a poll is answered %d", got)
+		t.Errorf("nothing changed, but a poll gets %d", got)
 	}
 	w := h.Submit("/admin/tools/fs/read_file/disable", url.Values{"rev": {"1"}})
 	if got := poll(); w.Status != http.StatusSeeOther || got != http.StatusOK {
-		t.Errorf("after a decision (%d) a poll is answered %d", w.Status, got)
+		t.Errorf("after a decision (%d) a poll gets %d", w.Status, got)
 	}
 }
 
-// Every page shows a refused file above its content, with the place of the fault.
+// If a file is refused, every page says so above its content, with the position of the fault.
 func TestBanner(t *testing.T) {
 	h := newFixture(t)
 	lacks(t, h.Page(http.StatusOK, "/admin"), "banner")

@@ -34,8 +34,8 @@ func withItems(t testing.TB) *fixture {
 
 func addressOf(t testing.TB, id string) string { return approval.Link("/", gatewaytest.ID(t, id))[1:] }
 
-// The page of a prompt or a resource shows its arguments or its properties, has its views, and
-// decides about it.
+// The page of a prompt or a resource shows its arguments or properties. It has the views of that
+// kind, and the buttons to decide.
 func TestReviewItems(t *testing.T) {
 	for id, tt := range map[string]struct{ says, views []string }{
 		"mail:prompt:reply": {
@@ -137,7 +137,7 @@ func TestQueueOfKinds(t *testing.T) {
 	}
 	says(t, h.Page(http.StatusOK, path), "Nothing waits here", "Undo")
 	if len(seen) != 4 {
-		t.Errorf("decided about %v", seen)
+		t.Errorf("the queue showed %v, want 4 items", seen)
 	}
 	says(t, h.Page(http.StatusOK, "/admin"), "ann · approve", "mail:resource:mail://inbox", "mail:prompt:reply")
 	says(t, h.Page(http.StatusOK, "/admin/servers"), "1 prompt</a>", "2 resources</a>")
@@ -168,8 +168,8 @@ func TestBulkOfKinds(t *testing.T) {
 	says(t, w.Body, "Approve several prompts")
 }
 
-// A page makes no link and no markup of a URI. It clips the URI in a line, and shows the whole URI
-// in its own box. Invisible characters become visible, and no page is too long.
+// A page never turns a URI into a link or into markup. Where it clips a URI, it also shows the
+// whole URI in a box. Invisible characters become visible, and no page is too long.
 func TestHostileURIs(t *testing.T) {
 	h := newFixture(t)
 	mail := h.Server("mail")
@@ -194,7 +194,7 @@ func TestHostileURIs(t *testing.T) {
 		h.small(path + "/history")
 		a := h.Submit(path+"/disable", url.Values{"rev": {h.Field(page, "rev")}, "hash": {h.Field(page, "hash")}})
 		if to := a.Header.Get("Location"); a.Status != http.StatusSeeOther || len(to) > 512 {
-			t.Errorf("leads to %d bytes", len(to))
+			t.Errorf("the redirect has %d bytes", len(to))
 		}
 	}
 	seen, _ := h.walk("/admin/tools?kind=resource", `href="[./]*(/admin/resources/[^?"]+)`)
@@ -210,8 +210,8 @@ func TestHostileURIs(t *testing.T) {
 	lacks(t, w.Body, "<b>n", `href="javascript:`, "<img")
 }
 
-// The page of a server names its lists that could not be read, its refused items, and the settings
-// for both.
+// The page of a server shows the lists that the sync could not read, the refused items, and the
+// settings for prompts and resources.
 func TestServerOfItems(t *testing.T) {
 	h := withItems(t)
 	h.Put(config.Key, strings.Replace(admintest.Config, `"approval": "manual"`,

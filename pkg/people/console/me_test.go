@@ -12,7 +12,7 @@ import (
 )
 
 func TestMe(t *testing.T) {
-	t.Run("who brings credentials has no session", func(t *testing.T) {
+	t.Run("a caller with credentials has no session", func(t *testing.T) {
 		h := newFixture(t)
 		page := h.Page(http.StatusOK, "/admin/me")
 		if !strings.Contains(page, ">ann<") || !strings.Contains(page, "each of your requests has its own credentials") || strings.Contains(page, "OS user") || strings.Contains(page, "me/revoke") {
@@ -25,7 +25,7 @@ func TestMe(t *testing.T) {
 			t.Errorf("revoke-others = %d to %q", w.Status, w.Header.Get("Location"))
 		}
 	})
-	t.Run("the owner of a laptop is its user", func(t *testing.T) {
+	t.Run("on a laptop the OS user is signed in", func(t *testing.T) {
 		h := newLaptop(t)
 		w, cookie := h.signIn(url.Values{"code": {h.Console.SignIn.Codes.New()}})
 		if cookie == nil {
@@ -38,7 +38,7 @@ func TestMe(t *testing.T) {
 			}
 		}
 	})
-	t.Run("another's session is not ended", func(t *testing.T) {
+	t.Run("nobody can end the session of another person", func(t *testing.T) {
 		h := newLaptop(t)
 		here := h.enter()
 		sams, err := h.Console.SignIn.Sessions.Open(t.Context(), personSam, "")
@@ -51,14 +51,14 @@ func TestMe(t *testing.T) {
 		}
 		page := h.Send("/admin/me", "", browser, here).Body
 		if strings.Contains(page, s.ID) {
-			t.Error("it is listed")
+			t.Error("the page lists the session of another person")
 		}
 		h.Submit("/admin/me/revoke", url.Values{"csrf": {h.Field(page, "csrf")}, "id": {s.ID}}, here)
 		if _, err := h.Console.SignIn.Sessions.Find(t.Context(), sams); err != nil {
-			t.Errorf("it is over: %v", err)
+			t.Errorf("the session of another person ended: %v", err)
 		}
 	})
-	t.Run("what did not end is not said to have", func(t *testing.T) {
+	t.Run("the page says if sessions may not have ended", func(t *testing.T) {
 		h := newLaptop(t)
 		other, here := h.enter(), h.enter()
 		page := h.Send("/admin/me", "", browser, here).Body
@@ -69,12 +69,12 @@ func TestMe(t *testing.T) {
 			h.Send("/admin/me", "", browser, here).Body, h.Submit("/admin/me/revoke-others", form, here).Body,
 		} {
 			if !strings.Contains(w, "Some of the sessions may not have ended") || strings.Contains(w, "arn:") {
-				t.Errorf("it says %s", w)
+				t.Errorf("got page %s", w)
 			}
 		}
 		h.docs.OnPut, h.docs.OnList = nil, nil
 		if h.Send("/admin/servers", "", other).Status != http.StatusOK {
-			t.Error("the other one is over")
+			t.Error("the other session ended")
 		}
 	})
 }
@@ -92,12 +92,12 @@ func TestOwnSessions(t *testing.T) {
 	page := h.Send("/admin/me", "", browser, here).Body
 	for _, want := range []string{"phone &lt;b&gt;", "office", `here <span class="chip callable">this one</span>`, "End all 2 others", "6 min ago", "in 53 min"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("%q does not stand on the page:\n%s", want, page)
+			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
 	for _, secret := range []string{phone, office, here} {
 		if strings.Contains(page, secret[len("Cookie: __Host-portcullis="):]) {
-			t.Error("a cookie stands on the page")
+			t.Error("a cookie is on the page")
 		}
 	}
 	_, of, _ := strings.Cut(page, "phone &lt;b&gt;")
@@ -106,7 +106,7 @@ func TestOwnSessions(t *testing.T) {
 		t.Errorf("%d to %q", w.Status, w.Header.Get("Location"))
 	}
 	if open(phone) || !open(office) || !open(here) {
-		t.Error("the wrong session is open")
+		t.Error("want only the phone's session to end")
 	}
 	if w := h.Submit("/admin/me/revoke", form, here); w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../me" {
 		t.Errorf("once more: %d to %q", w.Status, w.Header.Get("Location"))
@@ -121,7 +121,7 @@ func TestOwnSessions(t *testing.T) {
 	_, of, _ = strings.Cut(page, `this one`)
 	form.Set("id", h.Field(of, "id"))
 	if w := h.Submit("/admin/me/revoke", form, here); w.Status != http.StatusSeeOther || open(here) || len(w.Cookies()) != 1 || w.Cookies()[0].MaxAge >= 0 {
-		t.Errorf("its own: %d %v", w.Status, w.Cookies())
+		t.Errorf("ending the own session: %d %v", w.Status, w.Cookies())
 	}
 }
 
@@ -136,7 +136,7 @@ func TestSingleKeys(t *testing.T) {
 			cookie := h.enter()
 			page := h.Send("/admin/me", "", browser, cookie).Body
 			if !strings.Contains(page, "<body data-keys>") {
-				t.Fatalf("they are off at first: %s", page)
+				t.Fatalf("single keys are off at first: %s", page)
 			}
 			form := url.Values{"csrf": {h.Field(page, "csrf")}, "keys": {"off"}}
 			w := h.Submit("/admin/me/keys", form, cookie)
@@ -146,12 +146,12 @@ func TestSingleKeys(t *testing.T) {
 			off := cookie + "; " + w.Cookies()[0].Name + "=" + w.Cookies()[0].Value
 			for _, path := range []string{"/admin", "/admin/me", "/admin/tools/fs/read_file"} {
 				if page := h.Send(path, "", browser, off).Body; strings.Contains(page, "data-keys") {
-					t.Errorf("%s: they are on", path)
+					t.Errorf("%s: single keys are still on", path)
 				}
 			}
 			form.Set("keys", "on")
 			if w := h.Submit("/admin/me/keys", form, off); len(w.Cookies()) != 1 || w.Cookies()[0].MaxAge >= 0 {
-				t.Errorf("on again: %v", w.Cookies())
+				t.Errorf("switching them on again set the cookies %v", w.Cookies())
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/allocated"
 )
 
-// A page uses at most 10 MB and three times the size of its definitions, even for expensive
+// A page allocates at most 10 MB plus three times the size of its definitions, even for expensive
 // definitions.
 func TestPageMemory(t *testing.T) {
 	for _, size := range []int{19 << 10, tool.MaxDefinition - 100} {
@@ -46,7 +46,7 @@ func TestPageMemory(t *testing.T) {
 					var page string
 					n := allocated.By(func() { page = h.Send(path, "", "Accept: text/html").Body })
 					if n > most || uint64(len(page)) > most {
-						t.Errorf("%s allocates %d KB and has %d, want at most %d", path, n>>10, len(page)>>10, most>>10)
+						t.Errorf("%s allocates %d KB and is %d KB long, want at most %d", path, n>>10, len(page)>>10, most>>10)
 					}
 				}
 			})
@@ -63,6 +63,6 @@ func TestArgumentsMemory(t *testing.T) {
 	path := "/admin/requests/" + h.Asks(bot, "fs:read_file", "", arguments)
 	page := h.Page(http.StatusOK, path)
 	if n, most := allocated.By(func() { h.Page(http.StatusOK, path) }), uint64(3*request.MaxArgs+10<<20); n > most || len(page) > 4*request.MaxArgs {
-		t.Errorf("the page allocates %d bytes and has %d", n, len(page))
+		t.Errorf("the page allocates %d bytes and is %d bytes long", n, len(page))
 	}
 }

@@ -23,13 +23,13 @@ func TestPageSecurityPolicy(t *testing.T) {
 		}
 		assets := regexp.MustCompile(`(?:href|src)="`+regexp.QuoteMeta(root)+`(admin/assets/[^"]+)"`).FindAllStringSubmatch(w.Body, -1)
 		if len(assets) != 3 {
-			t.Fatalf("%s loads %q", path, assets)
+			t.Fatalf("%s loads %q, want 3 files", path, assets)
 		}
 		for _, m := range assets {
 			kind := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[m[1][strings.LastIndex(m[1], "."):]]
 			a := h.Send("/"+m[1], "")
 			if a.Status != http.StatusOK || a.Header.Get("Content-Type") != kind || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") || a.Body == "" {
-				t.Errorf("%s = %d %s, kept %q", m[1], a.Status, a.Header.Get("Content-Type"), a.Header.Get("Cache-Control"))
+				t.Errorf("%s = %d %s, Cache-Control %q", m[1], a.Status, a.Header.Get("Content-Type"), a.Header.Get("Cache-Control"))
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// recorded returns the events of people that are about no item, one line each.
+// recorded returns the audit events that are about no item, one line for each event.
 func (h *fixture) recorded() (out []string) {
 	for _, l := range h.Deeds.Lines() {
 		out = append(out, strings.Join([]string{l.Actor, l.Action, l.Subject, l.Note, l.Source}, "|"))
@@ -28,7 +28,7 @@ func TestDeedsOfSessions(t *testing.T) {
 	page := h.Send("/admin/me", "", browser, here).Body
 	h.Submit("/admin/me/revoke-others", url.Values{"csrf": {h.Field(page, "csrf")}}, here)
 	h.Submit("/admin/logout", url.Values{"csrf": {h.Field(page, "csrf")}}, here)
-	h.signIn(url.Values{"key": {"x"}}) // a refused caller did nothing
+	h.signIn(url.Values{"key": {"x"}}) // a refused sign-in is no event
 	h.Submit("/admin/logout", url.Values{}, office)
 	want := []string{"kim|login||by key|192.0.2.1", "kim|login||by key|192.0.2.1", "kim|session_revoked||1 session of one's own|192.0.2.1", "kim|logout|||192.0.2.1"}
 	if d := cmp.Diff(want, h.recorded()); d != "" {
@@ -42,7 +42,7 @@ func TestDeedsOfTokens(t *testing.T) {
 	made := h.Submit("/admin/tokens", form)
 	tok := h.sole()
 	h.Submit("/admin/tokens/"+tok.ID+"/revoke", url.Values{"csrf": {""}})
-	h.Submit("/admin/tokens/"+tok.ID+"/revoke", url.Values{"csrf": {""}}) // without effect
+	h.Submit("/admin/tokens/"+tok.ID+"/revoke", url.Values{"csrf": {""}}) // no effect, no event
 	want := []string{
 		"ann|token_made|token:ci|id " + tok.ID + "; servers fs, mail; tiers read; until " + tok.ExpiresAt.Format("2006-01-02") + "|192.0.2.1",
 		"ann|token_revoked|token:ci|id " + tok.ID + "|192.0.2.1",

@@ -78,7 +78,7 @@ func TestRequestsList(t *testing.T) {
 		page := h.small(path)
 		says(t, page, "<b>4 agents ask</b>", "admin/requests/"+first+`">mail:<b>send</b>`, "to send &lt;b&gt;the report&lt;/b&gt;", "admin/requests/"+call, `<span class="chip">one call</span>`, "deploy-bot for sam</bdi> asks")
 		if n := strings.Count(page, "mail:<b>send"); n != 1 {
-			t.Errorf("%s has %d rows of one question", path, n)
+			t.Errorf("%s has %d rows for mail:send, want 1", path, n)
 		}
 	}
 	says(t, h.small("/admin"), `id="asking">2</b>`, "2 requests")
@@ -114,7 +114,7 @@ func TestRequestsUnread(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin"), "The gateway cannot read the requests of agents now", "mail <b>1</b>")
 	h.Page(http.StatusInternalServerError, "/admin/requests")
 	if !strings.Contains(h.Log.String(), "arn:aws:x") {
-		t.Error("the log does not say why")
+		t.Error("the log lacks the cause")
 	}
 }
 
@@ -132,17 +132,17 @@ func TestRequestPage(t *testing.T) {
 	lacks(t, page, `value="confirmed"`, `value="revoked"`, "<b>it</b>", "<i>report")
 	form, hidden := strings.Index(page, `id="decide"`), strings.Index(page, `<button class="hide" tabindex="-1">Keep the text`)
 	if hidden < form || strings.Index(page[form:], "<button") != hidden-form {
-		t.Error("Enter in a field would press a button that decides")
+		t.Error("the Enter key in a field would press a button that decides")
 	}
 	page = h.Submit("/admin/requests/"+id, url.Values{"reason": {"half <typed>"}, "minutes": {"90"}}).Body
 	says(t, page, "Nothing was decided. The text that you typed is below", `value="half &lt;typed&gt;"`, `value="90"`)
 	if h.Status("mail:send") != lock.PendingApproval {
-		t.Error("it was decided")
+		t.Error("the form without a verdict decided")
 	}
 }
 
 // The page of a request is short for texts and definitions of any length. A poll gets an empty
-// answer until something changes. A page with typed text has no polls.
+// answer until something changes. A page with typed text does not poll.
 func TestRequestPagesPoll(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(bot, "mail:send", "", "")
@@ -156,11 +156,11 @@ func TestRequestPagesPoll(t *testing.T) {
 		poll := func() int { return h.Send(at, "", browser, "If-None-Match: "+version[1]).Status }
 		h.Clock.Wait(time.Minute)
 		if got := poll(); got != http.StatusNoContent {
-			t.Errorf("%s: nothing changed, and a poll is answered %d", at, got)
+			t.Errorf("%s: nothing changed, but a poll gets %d", at, got)
 		}
 		h.wishes(bot, id, "for "+at, 60)
 		if got := poll(); got != http.StatusOK {
-			t.Errorf("%s: something changed, and a poll is answered %d", at, got)
+			t.Errorf("%s: something changed, but a poll gets %d", at, got)
 		}
 	}
 	kept := h.Submit("/admin/requests/"+id, url.Values{"reason": {"read it"}}).Body
@@ -185,7 +185,7 @@ func TestRequestVerdicts(t *testing.T) {
 			id := h.Asks(bot, "mail:send", "", "")
 			status, page := h.verdict(id, tt.verdict, tt.more...)
 			if status != http.StatusSeeOther || (h.Status("mail:send") == lock.None) != tt.opens {
-				t.Errorf("%d, it is %q", status, h.Status("mail:send"))
+				t.Errorf("%d, mail:send is %q", status, h.Status("mail:send"))
 			}
 			says(t, page, tt.says...)
 			lacks(t, page, `value="approved"`, `value="declined"`)
@@ -257,7 +257,7 @@ func TestRequestDecidedMeanwhile(t *testing.T) {
 	h.Sync()
 	a := h.Submit("/admin/requests/"+id+"/decide", form)
 	if a.Status != http.StatusConflict || h.Status("mail:send") != lock.PendingApproval {
-		t.Errorf("%d, it is %q", a.Status, h.Status("mail:send"))
+		t.Errorf("%d, mail:send is %q", a.Status, h.Status("mail:send"))
 	}
 	says(t, a.Body, "Changed again while you read", "Sends to everybody", "the definition changed", "othing was decided")
 	lacks(t, a.Body, `value="approved"`)
@@ -299,8 +299,8 @@ func TestRequestWhoMayNot(t *testing.T) {
 	lacks(t, page, `id="decide"`, "formaction")
 }
 
-// If a decision here cannot open the item, the page has no button for that, and says who can open
-// it.
+// If no decision about the request can unlock the item, the page has no button for it. The page
+// says who can unlock the item.
 func TestRequestLockedByOthers(t *testing.T) {
 	h := newFixture(t)
 	denied, list := h.Asks(bot, "mail:read_drafts", "", ""), h.Asks(bot, "fs:format_disk", "", "")
@@ -321,8 +321,8 @@ func TestRequestLockedByOthers(t *testing.T) {
 	lacks(t, page, `value="approved"`, `value="allowed`)
 }
 
-// If agents cannot be distinguished, or if an approval needs two people, the item opens for all
-// agents or for none.
+// If agents cannot be distinguished, or if an approval needs two people, a decision unlocks the
+// item for all agents or for none.
 func TestRequestWithoutGrant(t *testing.T) {
 	h := newFixture(t)
 	page := h.small("/admin/requests/" + h.Asks(request.Agent{Way: identity.WayNone, ID: "anonymous"}, "mail:send", "", ""))
@@ -337,7 +337,7 @@ func TestRequestWithoutGrant(t *testing.T) {
 	page = h.small("/admin/requests/" + id)
 	says(t, page,
 		"Approving this tool takes two people, so one person cannot allow it to one agent.")
-	lacks(t, page, `value="allowed`, `value="approved"`) // an approver by two must be signed in with the issuer
+	lacks(t, page, `value="allowed`, `value="approved"`) // if an approval needs two people, both must be signed in with the issuer
 	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
 		return decide.Actor{Name: "ann", Subject: "1", Rights: identity.Everything()}, nil
 	}
@@ -363,7 +363,7 @@ func TestRequestOfDisabled(t *testing.T) {
 		says(t, h.small("/admin/requests/"+id), "a person disabled it, or blocked this definition", "A person disabled it, and it is enabled again for all of them.", `value="allowed 60"`)
 		h.verdict(id, "approved")
 		if s := h.Status("fs:read_file"); s != lock.None {
-			t.Errorf("it is %q", s)
+			t.Errorf("fs:read_file is %q, want callable", s)
 		}
 	})
 	t.Run("disabled and not approved", func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestRequestOfDisabled(t *testing.T) {
 			`value="approved"`)
 		lacks(t, page, `value="allowed`)
 	})
-	t.Run("one call of what is disabled", func(t *testing.T) {
+	t.Run("one call of a disabled tool", func(t *testing.T) {
 		h := newFixture(t)
 		h.confirms()
 		id := h.Asks(bot, "fs:read_file", "", `{"path":"x"}`)

@@ -28,8 +28,8 @@ func buttons(page string) []string {
 	return out
 }
 
-// press sends the page's form as a browser does, with the page's hash, and stores the target in
-// Location.
+// press sends the page's form as a browser does, with the page's hash. It stores the target of the
+// redirect in Location.
 func (h *fixture) press(path, page, action string) (status int, body string) {
 	h.T.Helper()
 	page = page[max(0, strings.Index(page, `id="decide"`)):]
@@ -103,7 +103,7 @@ func TestDecideLeadsOn(t *testing.T) {
 		path = "/" + strings.TrimLeft(h.Location, "./")
 	}
 	if !strings.HasPrefix(path, "/admin/tools?") {
-		t.Fatalf("after the last one it goes to %s", path)
+		t.Fatalf("after the last decision the redirect goes to %s", path)
 	}
 	page := h.Page(http.StatusOK, path)
 	says(t, page, "Nothing waits here", "Approved mail:a3.")
@@ -158,7 +158,7 @@ func TestReviewChanged(t *testing.T) {
 	change(`{"name":"read_file","description":"Reads a file. Fourth.","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"path":{"type":"string"},"as":{"type":"string"}}}}`)
 	status, body := h.press(path, page, "approve")
 	if status != http.StatusConflict || h.Status("fs:read_file") != lock.PendingApproval {
-		t.Errorf("approving what was seen before = %d, status %q", status, h.Status("fs:read_file"))
+		t.Errorf("approving an old definition = %d, status %q", status, h.Status("fs:read_file"))
 	}
 	says(t, body, "changed since it was shown", "Changed again while you read", "Thrice", "Fourth", `value="from the page"`)
 }
@@ -242,7 +242,7 @@ func TestToolApprovedEarlier(t *testing.T) {
 		t.Errorf("%s, approved earlier %+v", x.Status, x.Record.Earlier)
 	}
 	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "<b>approved earlier</b> by ann") {
-		t.Errorf("the page does not say so:\n%s", page)
+		t.Errorf("the page does not show the earlier approval:\n%s", page)
 	}
 }
 
@@ -255,13 +255,13 @@ func TestToolPageText(t *testing.T) {
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send?view=raw")
 	for _, bad := range []string{"<script>", "<img", "\u202e", "\u200b", "\U000E0041", "\ufe0f", "\u3164"} {
 		if strings.Contains(page, bad) {
-			t.Errorf("%q reaches the page", bad)
+			t.Errorf("the page has %q", bad)
 		}
 	}
 	text := html.UnescapeString(page)
 	for _, want := range []string{"⟨U+202E⟩gnp.exe⟨U+200B⟩ ⟨U+E0041⟩⟨U+E0042⟩ a⟨U+FE0F⟩⟨U+3164⟩é 邮件", "<script>alert(1)</script>"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q does not stand on the page", want)
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 }
@@ -278,8 +278,8 @@ func TestToolPageMissing(t *testing.T) {
 	}
 }
 
-// Two people, or one with two tabs, look at the same tool. The second one sees the first decision
-// before they decide.
+// Two people, or one person with two tabs, decide about the same tool. The second form is refused,
+// and the answer shows the first decision.
 func TestFormOfAnEarlierRevision(t *testing.T) {
 	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
@@ -291,7 +291,7 @@ func TestFormOfAnEarlierRevision(t *testing.T) {
 	status, body := h.press(path, shown, "approve")
 	for _, want := range []string{"Nothing was decided: ", "it is disabled", "by ann, at 2026-11-20 12:01:00 UTC", `value="from the page"`, `value="approve"`, `value="enable"`} {
 		if status != http.StatusConflict || !strings.Contains(body, want) {
-			t.Errorf("%d, %q does not stand on the page: %s", status, want, body)
+			t.Errorf("%d, the page lacks %q: %s", status, want, body)
 		}
 	}
 	for _, action := range []string{"disable", "enable"} {
@@ -304,6 +304,6 @@ func TestFormOfAnEarlierRevision(t *testing.T) {
 		t.Errorf("record = %+v, %v; want it disabled and not approved", r, err)
 	}
 	if status, body := h.press(path, body, "approve"); status != http.StatusSeeOther {
-		t.Errorf("the page that says so approves nothing: %d %s", status, body)
+		t.Errorf("the form of the refusal cannot approve: %d %s", status, body)
 	}
 }

@@ -42,7 +42,7 @@ func TestServersPaging(t *testing.T) {
 	}
 }
 
-// starter is a sync that runs elsewhere.
+// starter starts a sync that runs in another process.
 type starter struct{}
 
 func (starter) Sync(context.Context) (catalog.Report, error) {
@@ -169,7 +169,7 @@ func TestHistoryWithoutApproval(t *testing.T) {
 	h.Serve("free", `{"name":"look"}`)
 	h.Put(config.Key, `{"mcpServers": {"free": {"url": "https://free.example.com/mcp", "approval": "off"}}}`)
 	h.Sync()
-	says(t, h.Page(http.StatusOK, "/admin/tools/free/look"), `<button formaction="../../../admin/tools/free/look/approve`) // nothing urges to approve it
+	says(t, h.Page(http.StatusOK, "/admin/tools/free/look"), `<button formaction="../../../admin/tools/free/look/approve`) // the button is not highlighted, because nothing waits
 	for _, path := range []string{"/admin/tools/free/look/history", "/admin/audit"} {
 		page := h.Page(http.StatusOK, path)
 		says(t, page, "seen for the first time")

@@ -17,7 +17,7 @@ import (
 )
 
 // If the issuer registers no clients, the page names the callback to register. If the issuer
-// refuses the callback, the page names the command, whose callback is another one.
+// refuses the callback, the page names the command, which uses another callback.
 func TestServerSignInWithoutClient(t *testing.T) {
 	const command = "On your own machine, use: portcullis servers login notes."
 	issuer := issuertest.New(t, issuertest.Habits{NoRegistration: true})
@@ -130,7 +130,7 @@ func TestServerSignInWithLessThanRequested(t *testing.T) {
 	}
 }
 
-// With another key of the vault, the sign-in has ended. The gateway cannot read its tokens, so the
+// If the vault gets another key, the sign-in has ended. The gateway cannot read its tokens, so the
 // issuer cannot revoke them.
 func TestServerSignInRestored(t *testing.T) {
 	h := newSignInFixture(t)
@@ -175,8 +175,8 @@ func TestServerSignInCallback(t *testing.T) {
 	}
 }
 
-// A long client_id fits into the cookie. With a longer one the page names the command, which needs
-// no cookie.
+// A long client_id fits into the cookie. If the client_id is too long, the page names the command,
+// which needs no cookie.
 func TestServerSignInTooLargeForACookie(t *testing.T) {
 	issuer := issuertest.New(t, issuertest.Habits{})
 	h := newSignInFixtureAt(t, issuer)

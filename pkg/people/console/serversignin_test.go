@@ -33,7 +33,7 @@ func newSignInFixtureAt(t *testing.T, issuer *issuertest.Issuer) *fixture {
 	return h
 }
 
-// signsIn makes the gateway sign in with a client, and a vault whose key has a letter only.
+// signsIn gives the gateway a client for sign-ins, and a vault whose key repeats one letter.
 func (h *fixture) signsIn(client oauth.Doer, letter string) {
 	key := []byte(strings.Repeat(letter, 32))
 	h.Decide.SignIns = connection.New(connection.Options{
@@ -55,7 +55,7 @@ func (guessedIssuer) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// configure puts a server into the config that is at no address where a server answers.
+// configure adds a server to the config. No server answers at its address.
 func (h *fixture) configure(issuer *issuertest.Issuer, auth string) {
 	h.Put(config.Key, fmt.Sprintf(
 		`{"mcpServers": {"notes": {"url": "http://127.0.0.1:1/mcp", "auth": {"issuer": %q, %s}}}}`,
@@ -63,7 +63,7 @@ func (h *fixture) configure(issuer *issuertest.Issuer, auth string) {
 	h.Sync()
 }
 
-// askToSignIn presses the button of the sign-in, or the button of its question.
+// askToSignIn presses the button that starts the sign-in, or the button that confirms it.
 func (h *fixture) askToSignIn(confirm string, headers ...string) agenttest.Answer {
 	form := url.Values{"csrf": {""}, "confirm": {confirm}}
 	return h.Submit("/admin/servers/notes/sign-in", form, headers...)

@@ -25,24 +25,24 @@ import (
 const toolPath = "/admin/tools/fs/read_file"
 
 // The cookie's name and attributes depend on the scheme and the host of the request. A forged
-// header gains nothing.
+// header does not weaken the cookie.
 func TestSessionCookie(t *testing.T) {
 	for name, tc := range map[string]struct {
 		url, base, host, forwarded string
 		want                       string // "": nobody can sign in
 	}{
-		"https":                           {"https://gate.example.com", "https://gate.example.com", "", "", "__Host-portcullis"},
-		"https ends before API Gateway":   {"http://gate.example.com", "https://gate.example.com", "", "", "__Host-portcullis"},
-		"a custom domain that is unknown": {"http://mcp.example.com", "https://abc.execute-api.eu-central-1.amazonaws.com", "", "", "__Host-portcullis"},
-		"a proxy says https":              {"http://gate.example.com", "", "", "https", "__Host-portcullis"},
-		"two proxies, the outer https":    {"http://gate.example.com", "", "", "HTTPS, http", "__Host-portcullis"},
-		"TLS on this machine":             {"https://localhost:8443", "http://127.0.0.1:8080", "", "", "__Host-portcullis"},
-		"a proxy for https on loopback":   {"http://localhost:8443", "https://localhost:8443", "", "", "__Host-portcullis"},
-		"a laptop":                        {"http://127.0.0.1:8080", "http://127.0.0.1:8080", "", "", "portcullis"},
-		"a laptop by name":                {"http://localhost:8080", "http://127.0.0.1:8080", "", "", "portcullis"},
-		"a laptop past its proxy":         {"http://127.0.0.1:8080", "https://gate.example.com", "", "", "portcullis"},
-		"http in a network":               {"http://192.0.2.7:8080", "http://192.0.2.7:8080", "", "", ""},
-		"http in a network, no base":      {"http://192.0.2.7:8080", "", "", "http", ""},
+		"https":                         {"https://gate.example.com", "https://gate.example.com", "", "", "__Host-portcullis"},
+		"https ends before API Gateway": {"http://gate.example.com", "https://gate.example.com", "", "", "__Host-portcullis"},
+		"an unknown custom domain":      {"http://mcp.example.com", "https://abc.execute-api.eu-central-1.amazonaws.com", "", "", "__Host-portcullis"},
+		"a proxy says https":            {"http://gate.example.com", "", "", "https", "__Host-portcullis"},
+		"two proxies, the outer https":  {"http://gate.example.com", "", "", "HTTPS, http", "__Host-portcullis"},
+		"TLS on this machine":           {"https://localhost:8443", "http://127.0.0.1:8080", "", "", "__Host-portcullis"},
+		"a proxy for https on loopback": {"http://localhost:8443", "https://localhost:8443", "", "", "__Host-portcullis"},
+		"a laptop":                      {"http://127.0.0.1:8080", "http://127.0.0.1:8080", "", "", "portcullis"},
+		"a laptop by name":              {"http://localhost:8080", "http://127.0.0.1:8080", "", "", "portcullis"},
+		"a laptop without its proxy":    {"http://127.0.0.1:8080", "https://gate.example.com", "", "", "portcullis"},
+		"http in a network":             {"http://192.0.2.7:8080", "http://192.0.2.7:8080", "", "", ""},
+		"http in a network, no base":    {"http://192.0.2.7:8080", "", "", "http", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newLaptop(t)
@@ -64,7 +64,7 @@ func TestSessionCookie(t *testing.T) {
 			}
 			for sent, want := range map[string]int{"__Host-portcullis": http.StatusUnauthorized, "portcullis": http.StatusUnauthorized, tc.want: http.StatusOK} {
 				if got := h.Send("/admin/servers", "", "Cookie: "+sent+"="+cookie.Value, "X-Forwarded-Proto: "+tc.forwarded).Status; got != want {
-					t.Errorf("sent as %s: %d, want %d", sent, got, want)
+					t.Errorf("with the cookie name %s: %d, want %d", sent, got, want)
 				}
 			}
 		})
@@ -73,7 +73,7 @@ func TestSessionCookie(t *testing.T) {
 
 func TestSession(t *testing.T) {
 	open := func(h *laptop, cookie string) int { return h.Send("/admin/servers", "", cookie).Status }
-	t.Run("is found beside a cookie of another program", func(t *testing.T) {
+	t.Run("is found next to a cookie of another program", func(t *testing.T) {
 		h := newLaptop(t)
 		cookie := h.enter()
 		beside := "Cookie: __Host-portcullis=x; other=y; " + strings.TrimPrefix(cookie, "Cookie: ")
@@ -84,46 +84,46 @@ func TestSession(t *testing.T) {
 		h.docs.OnDocs = func(context.Context, []document.Key) error { reads++; return nil }
 		many := "Cookie: " + strings.Repeat("__Host-portcullis="+token.Random()+"; ", 100)
 		if got := open(h, many); got != http.StatusUnauthorized || reads > 4 {
-			t.Errorf("a hundred made-up cookies: %d, and more than four are looked up", got)
+			t.Errorf("a hundred forged cookies: %d, or more than four reads of the store", got)
 		}
 		reads = 0
 		if got := open(h, "Cookie: __Host-portcullis="+strings.Repeat("x", 4096)); got != http.StatusUnauthorized || reads > 0 {
-			t.Errorf("what is no cookie of ours: %d, and it is looked up", got)
+			t.Errorf("an overlong cookie: %d, or a read of the store", got)
 		}
 	})
-	t.Run("is never one that the browser brought along", func(t *testing.T) {
+	t.Run("never reuses a cookie that the browser sent", func(t *testing.T) {
 		h := newLaptop(t)
 		planted := token.Random()
-		for name, before := range map[string]string{"made up": "Cookie: __Host-portcullis=" + planted, "of somebody else": h.enter()} {
+		for name, before := range map[string]string{"forged": "Cookie: __Host-portcullis=" + planted, "of somebody else": h.enter()} {
 			w, cookie := h.signIn(url.Values{"key": {h.key.Reveal()}}, before)
 			if cookie == nil || "Cookie: __Host-portcullis="+cookie.Value == before {
 				t.Errorf("%s: %d, cookie %v", name, w.Status, cookie)
 			}
 			if got := open(h, before); got != http.StatusUnauthorized {
-				t.Errorf("%s: it is open: %d", name, got)
+				t.Errorf("%s: the sent cookie is still valid: %d", name, got)
 			}
 		}
 	})
-	t.Run("makes up for no bad bearer credential", func(t *testing.T) {
+	t.Run("does not replace a bad bearer credential", func(t *testing.T) {
 		h := newLaptop(t)
 		cookie := h.enter()
 		_, value, _ := strings.Cut(cookie, "=")
 		h.Problem(http.StatusUnauthorized, "/admin/servers", "", cookie, "Authorization: Bearer "+token.NewAdmin().Reveal())
 		h.Problem(http.StatusUnauthorized, "/admin/servers", "", "Authorization: Bearer "+value)
 	})
-	t.Run("ends by itself", func(t *testing.T) {
+	t.Run("ends automatically", func(t *testing.T) {
 		h := newLaptop(t)
 		cookie := h.enter()
 		h.Clock.Wait(59 * time.Minute)
 		if got := open(h, cookie); got != http.StatusOK {
-			t.Fatalf("in use: %d", got)
+			t.Fatalf("after 59 minutes: %d", got)
 		}
 		h.Clock.Wait(time.Hour)
 		if got := open(h, cookie); got != http.StatusUnauthorized {
 			t.Errorf("an hour later: %d", got)
 		}
 	})
-	t.Run("ends although its page asks for news", func(t *testing.T) {
+	t.Run("ends although its page polls", func(t *testing.T) {
 		h := newLaptop(t)
 		cookie := h.enter()
 		for range 181 {
@@ -136,7 +136,7 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// While the store of a session is down, the session decides nothing and authenticates nobody.
+// While the store of sessions is down, a session authenticates nobody, so nobody can decide.
 func TestSessionWithoutStore(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()
@@ -149,7 +149,7 @@ func TestSessionWithoutStore(t *testing.T) {
 		h.Problem(http.StatusServiceUnavailable, "/admin/servers", "", cookie),
 	} {
 		if !strings.Contains(w, "cannot be checked now") || !strings.Contains(w, "nothing was done") || strings.Contains(w, "arn:") {
-			t.Errorf("it says %s", w)
+			t.Errorf("got page %s", w)
 		}
 	}
 	if w, again := h.signIn(url.Values{"key": {h.key.Reveal()}}); w.Status != http.StatusServiceUnavailable || again != nil || !strings.Contains(w.Body, "You are not signed in") {
@@ -157,14 +157,14 @@ func TestSessionWithoutStore(t *testing.T) {
 	}
 	code := h.Console.SignIn.Codes.New()
 	if w, again := h.signIn(url.Values{"code": {code}}); w.Status != http.StatusServiceUnavailable || again != nil || !h.Console.SignIn.Codes.Takes(code) {
-		t.Errorf("the link: %d %v; its code is used up: %v", w.Status, again, !h.Console.SignIn.Codes.Takes(code))
+		t.Errorf("the link: %d %v; code used up: %v", w.Status, again, !h.Console.SignIn.Codes.Takes(code))
 	}
 	if w := h.Submit("/admin/logout", url.Values{"csrf": {proof}}, cookie); w.Status != http.StatusServiceUnavailable || len(w.Cookies()) > 0 || !strings.Contains(w.Body, "You are still signed in") {
 		t.Errorf("logout: %d %v", w.Status, w.Cookies())
 	}
 	h.docs.OnDocs, h.docs.OnPut, h.docs.OnList = nil, nil, nil
 	if got := h.Send("/admin/servers", "", cookie).Status; got != http.StatusOK || h.Status("fs:read_file") != lock.None {
-		t.Errorf("when it is back: %d, %q", got, h.Status("fs:read_file"))
+		t.Errorf("when the store is back: %d, %q", got, h.Status("fs:read_file"))
 	}
 }
 
@@ -172,7 +172,7 @@ func TestSignOut(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()
 	proof := h.Field(h.Send("/admin", "", browser, cookie).Body, "csrf")
-	for name, values := range map[string]url.Values{"no proof": {"csrf": {""}}, "a wrong one": {"csrf": {strings.Repeat("0", 64)}}} {
+	for name, values := range map[string]url.Values{"no proof": {"csrf": {""}}, "a wrong proof": {"csrf": {strings.Repeat("0", 64)}}} {
 		if w := h.Submit("/admin/logout", values, cookie); w.Status != http.StatusForbidden || !strings.Contains(w.Body, "You are still signed in") {
 			t.Errorf("%s: %d %s", name, w.Status, w.Body)
 		}
@@ -183,7 +183,7 @@ func TestSignOut(t *testing.T) {
 		t.Errorf("%d to %q, %v", w.Status, w.Header.Get("Location"), gone)
 	}
 	if got := h.Send("/admin/servers", "", cookie).Status; got != http.StatusUnauthorized {
-		t.Errorf("after it: %d", got)
+		t.Errorf("after the sign-out: %d", got)
 	}
 	if w := h.Submit("/admin/logout", url.Values{"csrf": {proof}}, cookie); w.Status != http.StatusSeeOther || len(w.Cookies()) != 1 {
 		t.Errorf("once more: %d", w.Status)
@@ -233,11 +233,11 @@ func TestSessionProof(t *testing.T) {
 		t.Errorf("the API with the header: %d %s", w.Status, w.Body)
 	}
 	if w := h.Send(toolPath+"/disable", "{}", "Authorization: Bearer "+h.key.Reveal()); w.Status != http.StatusOK {
-		t.Errorf("a program needs none: %d %s", w.Status, w.Body)
+		t.Errorf("a program without a CSRF token: %d %s", w.Status, w.Body)
 	}
 }
 
-// follow sends the form of a page whose fields are all hidden.
+// follow sends the form of a page, with its hidden fields and the typed values.
 func (h *laptop) follow(page string, typed url.Values, headers ...string) (status int, body, at string) {
 	h.T.Helper()
 	_, main, _ := strings.Cut(page, "<main")
@@ -262,7 +262,7 @@ func (h *laptop) follow(page string, typed url.Values, headers ...string) (statu
 	return w.Status, w.Body, at
 }
 
-// as returns the fixture for programs that send a key.
+// as returns the fixture of a program that sends the key.
 func (h *laptop) as(key secret.Text) *admintest.Fixture {
 	d := *h.Fixture
 	d.Admin = key.Reveal()
@@ -298,10 +298,10 @@ func TestLateForm(t *testing.T) {
 		}
 		w = h.Submit(toolPath+"/disable", url.Values{"csrf": {h.Field(body, "csrf")}, "rev": {h.Field(body, "rev")}}, h.cookie)
 		if w.Status != http.StatusSeeOther {
-			t.Errorf("the page that shows it decides nothing: %d %s", w.Status, w.Body)
+			t.Errorf("the form that the page shows again cannot decide: %d %s", w.Status, w.Body)
 		}
 	})
-	t.Run("of the session before", func(t *testing.T) {
+	t.Run("of the previous session", func(t *testing.T) {
 		h := newLaptop(t)
 		cookie := h.enter()
 		typed["csrf"] = []string{strings.Repeat("0", 64)}
@@ -334,7 +334,7 @@ func TestLateForm(t *testing.T) {
 			t.Errorf("status = %q, want nothing decided", s)
 		}
 		if w := h.Send("/admin/tools/bulk", "", browser, h.cookie); w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../tools" {
-			t.Errorf("the sheet of nothing: %d to %q", w.Status, w.Header.Get("Location"))
+			t.Errorf("the bulk page without items: %d to %q", w.Status, w.Header.Get("Location"))
 		}
 	})
 }
@@ -388,7 +388,7 @@ func TestSignInRefusals(t *testing.T) {
 				t.Errorf("%d %q %v %s", w.Status, w.Header.Get("Retry-After"), cookie, w.Body)
 			}
 			if strings.Contains(w.Body, text) || strings.Contains(h.Log.String(), text) || strings.Contains(w.Body, "arn:") || strings.Contains(w.Body, "expired\"") {
-				t.Errorf("it tells too much: %s\n%s", w.Body, h.Log)
+				t.Errorf("the page or the log reveals too much: %s\n%s", w.Body, h.Log)
 			}
 			if all, err := h.store.List(t.Context()); err != nil || len(all) > 0 {
 				t.Errorf("a session was opened: %v, %v", all, err)
@@ -397,7 +397,7 @@ func TestSignInRefusals(t *testing.T) {
 	}
 }
 
-// An unreadable form gets another answer than a form of another site.
+// The answer to an unreadable form differs from the answer to a form of another site.
 func TestUnreadableForm(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()
@@ -427,7 +427,7 @@ func TestUnreadableForm(t *testing.T) {
 	}
 }
 
-// A form that asks only for its page decides nothing, with any credentials.
+// A form that only requests its page again decides nothing, whatever its credentials.
 func TestShownAgainDecidesNothing(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()

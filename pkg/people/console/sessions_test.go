@@ -47,7 +47,7 @@ func TestSessionsOfOthers(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/sessions?ended=1"),
 		"The session ended. Every process refuses its next request")
 	if _, err := sessions.Look(t.Context(), sams); !errors.Is(err, signin.ErrNotFound) {
-		t.Errorf("sam's is open: %v", err)
+		t.Errorf("sam's session is still open: %v", err)
 	}
 	lines := h.Deeds.Lines()
 	if l := lines[len(lines)-1]; l.Action != audit.ActionSessionRevoked || l.Subject != "session:sam" || l.Actor != "kim" {
@@ -57,11 +57,11 @@ func TestSessionsOfOthers(t *testing.T) {
 		t.Errorf("ended %+v", got)
 	}
 	if _, err := sessions.Look(t.Context(), anns); !errors.Is(err, signin.ErrNotFound) {
-		t.Errorf("ann's is open: %v", err)
+		t.Errorf("ann's session is still open: %v", err)
 	}
 	h.Problem(http.StatusNotFound, "/admin/sessions/"+of["ann"]+"/revoke", "{}")
 	if a := h.Submit("/admin/sessions/"+of["sam"]+"/revoke", url.Values{"x": {""}}); a.Status != http.StatusSeeOther { // already ended
-		t.Errorf("once more: %d", a.Status)
+		t.Errorf("ending it again: %d", a.Status)
 	}
 }
 

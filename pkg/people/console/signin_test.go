@@ -17,8 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A laptop is a fixture on one machine, which belongs to kim. It accepts the admin key or a
-// session.
+// A laptop is a fixture on kim's own machine. It accepts the admin key or a session.
 type laptop struct {
 	*fixture
 	key    secret.Text
@@ -77,7 +76,7 @@ func (h *laptop) enter() string {
 	h.T.Helper()
 	w, cookie := h.signIn(url.Values{"key": {h.key.Reveal()}})
 	if cookie == nil {
-		h.T.Fatalf("the key signs nobody in: %d %s", w.Status, w.Body)
+		h.T.Fatalf("the sign-in with the key failed: %d %s", w.Status, w.Body)
 	}
 	return "Cookie: " + cookie.Name + "=" + cookie.Value
 }
@@ -125,7 +124,7 @@ func TestSignIn(t *testing.T) {
 			}
 		}
 	})
-	t.Run("not for a page of another origin", func(t *testing.T) {
+	t.Run("not from another origin", func(t *testing.T) {
 		h := newLaptop(t)
 		code := h.Console.SignIn.Codes.New()
 		for _, origin := range []string{"Origin: https://evil.example.com", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: null"} {
@@ -137,7 +136,7 @@ func TestSignIn(t *testing.T) {
 			t.Error("another origin used up the code")
 		}
 	})
-	t.Run("where nobody can, it says so", func(t *testing.T) {
+	t.Run("the page says if nobody can sign in", func(t *testing.T) {
 		h := newFixture(t)
 		h.Page(http.StatusNotFound, "/admin/login")
 		h.Console.Challenge.Shut = "set BootstrapSha256"
@@ -174,12 +173,12 @@ func TestSignInRedirects(t *testing.T) {
 	}
 }
 
-// Browsers do not send the cookie with links of other sites. A page that a chat with an agent links
-// to reloads itself.
+// If a person follows a link on another site, for example in a chat with an agent, the browser does
+// not send the cookie. Therefore the page reloads itself.
 func TestSignInFromAnotherSite(t *testing.T) {
 	h := newLaptop(t)
 	if got := h.Send("/admin/login?next=tools", "", browser, "Sec-Fetch-Site: cross-site").Header.Get("Refresh"); got != "" {
-		t.Errorf("over https, where the cookie goes along, it asks once more: %q", got)
+		t.Errorf("over https the browser sends the cookie, but the page reloads itself: %q", got)
 	}
 	h.overHTTP()
 	w := h.Send("/admin/login?next=tools/fs/read_file", "", browser, "Sec-Fetch-Site: cross-site")
@@ -188,12 +187,12 @@ func TestSignInFromAnotherSite(t *testing.T) {
 	}
 	for _, site := range []string{"same-origin", "none", ""} {
 		if got := h.Send("/admin/login?next=tools/fs/read_file", "", browser, "Sec-Fetch-Site: "+site).Header.Get("Refresh"); got != "" {
-			t.Errorf("from %q it goes round in a circle: %q", site, got)
+			t.Errorf("from %q the page reloads itself in a loop: %q", site, got)
 		}
 	}
 	w = h.Send("/admin/login?next=tools/fs/read_file", "", browser, h.enter())
 	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./tools/fs/read_file" {
-		t.Errorf("who is signed in gets %d to %q", w.Status, w.Header.Get("Location"))
+		t.Errorf("a signed-in person gets %d to %q", w.Status, w.Header.Get("Location"))
 	}
 }
 

@@ -42,8 +42,9 @@ func (h *fixture) small(path string) string {
 	return page
 }
 
-// bounded fails the test for a page that is too long, has a list of more than 50 rows and a line
-// for the rest, shows an invisible character, or truncates a text without a link to the whole text.
+// bounded fails the test if a page is too long or shows an invisible character. It also fails if a
+// list has more than 50 rows and a line for the rest, or if a truncated text has no link to the
+// whole text.
 func (h *fixture) bounded(path, page string) {
 	h.T.Helper()
 	if len(page) > maxPage {
@@ -57,12 +58,12 @@ func (h *fixture) bounded(path, page string) {
 	for _, cut := range []*regexp.Regexp{goesOn, notAll} {
 		for _, m := range cut.FindAllStringSubmatch(page, -1) {
 			if m[1] == "" {
-				h.T.Errorf("%.200s has no link where it says %q", path, m[0])
+				h.T.Errorf("%.200s has no link next to %q", path, m[0])
 			}
 		}
 	}
 	if shown := values.ReplaceAllString(page, ""); strings.ContainsAny(shown, "\u202e\x01") {
-		h.T.Errorf("%.200s shows a character that nobody sees", path)
+		h.T.Errorf("%.200s has an invisible character", path)
 	}
 	if strings.Contains(page, "<script>alert") {
 		h.T.Errorf("%.200s has a script of others", path)
@@ -88,15 +89,15 @@ func (h *fixture) walk(path, find string) (seen map[string]int, pages int) {
 	return seen, pages
 }
 
-// once fails the test unless a list shows this many things, each one time.
+// once fails the test unless a list shows want different things, and each thing once.
 func once(t *testing.T, seen map[string]int, want int) {
 	t.Helper()
 	if len(seen) != want {
-		t.Errorf("the pages show %d, want %d", len(seen), want)
+		t.Errorf("the pages show %d things, want %d", len(seen), want)
 	}
 	for what, n := range seen {
 		if n != 1 {
-			t.Errorf("%.80q is shown %d times", what, n)
+			t.Errorf("the pages show %.80q %d times", what, n)
 		}
 	}
 }
@@ -241,8 +242,8 @@ func TestHostilePages(t *testing.T) {
 			for _, action := range []string{"approve", "block"} {
 				form := url.Values{"all": {"1"}, "action": {action}, "server": {longServer}}
 				w := h.Submit("/admin/tools/bulk", form)
-				if h.bounded("a sheet", w.Body); w.Status != http.StatusOK {
-					t.Errorf("a sheet: %d", w.Status)
+				if h.bounded("a bulk page", w.Body); w.Status != http.StatusOK {
+					t.Errorf("a bulk page: %d", w.Status)
 				}
 			}
 			seen := h.Page(http.StatusOK, bigTool)
@@ -306,7 +307,7 @@ func TestToolsLimit(t *testing.T) {
 	}
 }
 
-// The page of a form that came too late keeps as much of the form as its limits allow.
+// The page after a late form keeps as much of the form as its limits allow.
 func TestKeptIsBounded(t *testing.T) {
 	h := newLaptop(t)
 	many := url.Values{"next": {"tools"}, "kept.": make([]string, 6_500), "kept.note": {"kept"}}
@@ -325,7 +326,7 @@ func TestKeptIsBounded(t *testing.T) {
 	}{
 		"many fields":        {"/admin/login", many, "Only a part of your form is kept"},
 		"one long field":     {"/admin/login", long, "Only a part of your form is kept"},
-		"a sheet":            {"/admin/tools", items, `name="kept.note" value="why"`},
+		"a bulk page":        {"/admin/tools", items, `name="kept.note" value="why"`},
 		"longer than a form": {"/admin/tools", url.Values{"note": {strings.Repeat("n", 70_000)}}, "Only a part of your form is kept"},
 		"a note":             {toolPath, url.Values{"note": {strings.Repeat("+", approval.MaxNote)}}, "Your form is kept"},
 		"a long note":        {toolPath, url.Values{"note": {strings.Repeat("+", 2*approval.MaxNote)}}, "Only a part of your form is kept"},
@@ -337,7 +338,7 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 }
 
-// A note that is too long is refused, and shown up to the length of a note.
+// The console refuses a note that is too long, and shows its beginning up to the maximum length.
 func TestTypedNoteIsCut(t *testing.T) {
 	h := newFixture(t)
 	form := url.Values{"rev": {"1"}, "note": {strings.Repeat("+", 20_000)}}

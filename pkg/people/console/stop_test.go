@@ -50,7 +50,7 @@ func contains(t *testing.T, page string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
 		if !strings.Contains(page, want) {
-			t.Errorf("%q does not stand on the page:\n%s", want, page)
+			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestStopPage(t *testing.T) {
 	w := h.Submit("/admin/stop", stopForm("server", "fs", " key <leaked> "))
 	contains(t, w.Body, `Stop server &#34;fs&#34;?`, "1 tool that can be called now", "No call of it runs in this process now", "“key &lt;leaked&gt;”", "Stop it now")
 	if w.Status != http.StatusOK || len(h.stops()) > 0 || h.Status("fs:read_file") != lock.None {
-		t.Fatalf("%d: it is stopped before anybody said so", w.Status)
+		t.Fatalf("%d: fs is stopped before the person confirmed", w.Status)
 	}
 	w = h.Submit("/admin/stop", stopForm("server", "fs", h.Field(w.Body, "reason"), "sure"))
 	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./stop?did=stopped" || h.Status("fs:read_file") != lock.ServerDisabled {
@@ -98,7 +98,7 @@ func TestStopPageOfEverythingAndAgents(t *testing.T) {
 	contains(t, sure, "except initialize and ping", "Stop agent &#34;token:ci&#34;?")
 	const unlisted = "No agent with this id has called, and no valid agent token has it."
 	if strings.Contains(sure, unlisted) {
-		t.Error("a known agent is not known")
+		t.Error("the page says that nobody knows the agent token:ci")
 	}
 	contains(t, h.Submit("/admin/stop", stopForm("agent", "ci", "why")).Body, unlisted)
 	contains(t, h.Submit("/admin/stop", stopForm("all", "", "why")).Body, "Stop everything?", "1 tool that can be called")
@@ -114,7 +114,7 @@ func TestStopPageOfEverythingAndAgents(t *testing.T) {
 	}
 	w := h.Submit("/admin/stop/undo", url.Values{"x": {""}})
 	contains(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "../stop")), "There was no stop that can be undone here")
-	if n := len(h.events()); n != 9 { // and the token
+	if n := len(h.events()); n != 9 { // one of them is the new token
 		t.Errorf("the audit has %q", h.events())
 	}
 }
@@ -150,7 +150,7 @@ func TestStopPageRefuses(t *testing.T) {
 	w := h.Submit("/admin/stop", stopForm("agent", "*", `typed "this"`, "sure"))
 	contains(t, w.Body, `value="typed &#34;this&#34;"`, `value="agent" checked`)
 	if w := h.Submit("/admin/stop/undo", stopForm("server", "fs", "")); w.Status != http.StatusNotFound {
-		t.Errorf("undo of what is not stopped: %d", w.Status)
+		t.Errorf("undo of a server that is not stopped: %d", w.Status)
 	}
 	for i := range stop.MaxStops {
 		require.OK(t, errOf(stop.NewStore(h.Approvals).Change(t.Context(), func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Agent(fmt.Sprint("a", i))) })))
@@ -158,7 +158,7 @@ func TestStopPageRefuses(t *testing.T) {
 	w = h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
 	contains(t, w.Body, "64 stops stand", "Nothing was stopped")
 	if w := h.Submit("/admin/stop", stopForm("all", "", "why", "sure")); w.Status != http.StatusSeeOther || len(h.stops()) != stop.MaxStops+1 {
-		t.Errorf("everything besides: %d, %d stops", w.Status, len(h.stops()))
+		t.Errorf("a stop of everything in addition: %d, %d stops", w.Status, len(h.stops()))
 	}
 	h.Page(http.StatusOK, "/admin/stop")
 }
@@ -172,7 +172,7 @@ func TestStopPageOfTheConfig(t *testing.T) {
 	page := h.Page(http.StatusOK, "/admin/stop")
 	contains(t, page, "undone only in the file", "mcp_config.json", "moved", "stopped in mcp_config.json: moved")
 	if strings.Contains(page, `action="../admin/stop/undo"`) {
-		t.Error("the page has a button for what only the file undoes")
+		t.Error("the page has a button to undo a stop of the config file")
 	}
 	w := h.Submit("/admin/stop/undo", stopForm("server", "fs", ""))
 	contains(t, w.Body, "remove the stop from the file", "nothing was undone")
@@ -191,7 +191,7 @@ func TestStopIsNotRecorded(t *testing.T) {
 	}
 	contains(t, h.Page(http.StatusOK, "/admin/stop?audit=lost&did=stopped"), "It is stopped", "could not be written to the audit")
 	if !strings.Contains(h.Log.String(), "server:fs") || !strings.Contains(h.Log.String(), "action=stop") {
-		t.Error("the log does not have it")
+		t.Error("the log lacks the stop")
 	}
 	if got := admintest.Into[struct{ Changed, Recorded bool }](h.Fixture, "/admin/stop/undo", `{"server":"fs"}`); !got.Changed || got.Recorded {
 		t.Errorf("the API says %+v", got)
@@ -256,7 +256,7 @@ func TestStopAPI(t *testing.T) {
 		t.Errorf("a second stop = %+v", got)
 	}
 	if got := admintest.Into[answer](h.Fixture, "/admin/stop", `{"agent":"token:ci","reason":"runs wild"}`); !got.Unlisted {
-		t.Errorf("nobody has a token, and the stop of one = %+v", got)
+		t.Errorf("the stop of an agent without a token = %+v", got)
 	}
 	if list := admintest.Into[answer](h.Fixture, "/admin/stop", ""); len(list.Stops) != 2 || list.Stops[1].Agent != "token:ci" {
 		t.Errorf("list = %+v", list)

@@ -25,7 +25,7 @@ import (
 
 var personSam = signin.Person{Actor: "sam", Way: signin.WayKey}
 
-// If the gateway accepts no tokens, the page says so, and how to change that.
+// If the gateway accepts no tokens, the page says so, and how an operator can change that.
 func TestTokensPageWithoutTokens(t *testing.T) {
 	says(t, newFixture(t).Page(http.StatusNotFound, "/admin/tokens"), "This gateway accepts no agent tokens", "adds token to PORTCULLIS_AUTH")
 }
@@ -76,11 +76,11 @@ func TestTokensPage(t *testing.T) {
 	page := h.Page(http.StatusOK, "/admin/tokens")
 	for _, want := range []string{"token:ci", made.ID, `<span class="chip callable">live</span>`, "fs, mail, old", "by ann", "never", "20 December 2026"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("%q does not stand on the page:\n%s", want, page)
+			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
 	if strings.Contains(page, text) || strings.Contains(page, made.Hash) || strings.Contains(h.Log.String(), text) {
-		t.Error("the text of the token is shown again, or logged")
+		t.Error("the text of the token is on the page again, or in the log")
 	}
 	for _, headers := range []string{"Content-Type: application/json", "Accept: application/json"} { // the API has the same address
 		if w := h.Send("/admin/tokens", `{"name":"x","servers":[],"tiers":[],"days":0}`, headers); w.Status != http.StatusUnprocessableEntity || !strings.HasPrefix(w.Header.Get("Content-Type"), "application/problem+json") {
@@ -95,7 +95,7 @@ func TestTokensPageRefuses(t *testing.T) {
 	w := h.Submit("/admin/tokens", form)
 	for _, want := range []string{"No token was made", "want 1 to 64 letters", "tier &#34;root&#34;", "at most 365 days", `value="a &#34;b&#34;"`, `name="servers" autocomplete="off" value="fs"`, `value="write" checked`, `value="soon"`, `name="admin" value="1" checked`} {
 		if w.Status != http.StatusUnprocessableEntity || !strings.Contains(w.Body, want) {
-			t.Errorf("%d, %q does not stand on the page:\n%s", w.Status, want, w.Body)
+			t.Errorf("%d, the page lacks %q:\n%s", w.Status, want, w.Body)
 		}
 	}
 	for _, days := range []string{"", "0", "-1", "366", "99999999999999999999", "1e9", "106752"} {
@@ -127,7 +127,7 @@ func TestRevokePage(t *testing.T) {
 		t.Errorf("page = %s", page)
 	}
 	if page := h.Page(http.StatusOK, "/admin/tokens?revoked=none"); strings.Contains(page, "is revoked") {
-		t.Error("it says that a token is revoked which is not")
+		t.Error("the page says that a valid token is revoked")
 	}
 	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "already revoked") || strings.Contains(page, "Revoke it") {
 		t.Errorf("page = %s", page)
@@ -140,8 +140,8 @@ func TestRevokePage(t *testing.T) {
 	}
 }
 
-// A grant applies to a token's name, so the person who revokes a token sees and can end the grants
-// of a later token.
+// A grant applies to a token's name, and would apply to a later token with that name. So the person
+// who revokes a token sees its grants and can end them.
 func TestRevokedTokenPageEndsGrants(t *testing.T) {
 	h := withTokens(t)
 	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}
@@ -188,7 +188,7 @@ func TestTokensPagePaging(t *testing.T) {
 func TestTokensPageNotServed(t *testing.T) {
 	h := newFixture(t)
 	if page := h.Page(http.StatusOK, "/admin"); strings.Contains(page, "admin/tokens") {
-		t.Error("the page leads to tokens where there are none")
+		t.Error("the page links to tokens, but the gateway accepts no tokens")
 	}
 	if w := h.Send("/admin/tokens", "", browser); w.Status != http.StatusNotFound {
 		t.Errorf("%d", w.Status)
@@ -220,7 +220,7 @@ func TestTokensPageWithoutStore(t *testing.T) {
 		h.Send("/admin/tokens/x/revoke", "", browser).Body, h.Submit("/admin/tokens/x/revoke", url.Values{"x": {""}}).Body,
 	} {
 		if !strings.Contains(w, "the log says more") || strings.Contains(w, "arn:") {
-			t.Errorf("it says %s", w)
+			t.Errorf("got page %s", w)
 		}
 	}
 }
@@ -236,13 +236,13 @@ func downTokens() *token.Store {
 	})
 }
 
-// The page names the tokens of the previous key, and the tokens that are void because their key is
-// gone.
+// The page shows which tokens depend on the previous key, and which tokens are void because their
+// key no longer exists.
 func TestTokensPageAfterARotation(t *testing.T) {
 	h := withTokens(t)
 	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "servers": {"fs"}, "tier": {"read"}, "days": {"30"}})
 	if page := h.Page(http.StatusOK, "/admin/tokens"); strings.Contains(page, "key was replaced") {
-		t.Error("the page speaks of a rotation that never was")
+		t.Error("the page mentions a key rotation before any rotation")
 	}
 	next := secret.Version{Text: secret.New(strings.Repeat("n", token.MinKey)), Since: h.Clock.Now()}
 	for days, want := range map[int][]string{
@@ -255,7 +255,7 @@ func TestTokensPageAfterARotation(t *testing.T) {
 		page := h.Page(http.StatusOK, "/admin/tokens")
 		for _, text := range want {
 			if !strings.Contains(page, text) {
-				t.Errorf("%d days: %q does not stand on the page:\n%s", days, text, page)
+				t.Errorf("%d days: the page lacks %q:\n%s", days, text, page)
 			}
 		}
 	}

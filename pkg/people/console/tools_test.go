@@ -37,5 +37,5 @@ func TestToolsPaging(t *testing.T) {
 	if once(t, seen, 60*40); pages != 60*40/50 {
 		t.Errorf("%d pages", pages)
 	}
-	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/server-041/tool_00007", "") // no record yet: it only shows
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/server-041/tool_00007", "") // no record yet: opening the page must not write one
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// hostile are texts that are longer in readable form, or as HTML.
+// hostile has texts that become longer in readable form, or as HTML.
 var hostile = map[string]string{
-	"control":    strings.Repeat("\x01", 16_000),
-	"plus":       strings.Repeat("+", 16_000),
-	"quotes":     strings.Repeat(`"'<&`, 4_000),
-	"bidi":       strings.Repeat("\u202e", 5_000),
-	"two bytes":  strings.Repeat("é", 8_000),
-	"mixed":      strings.Repeat("a\u200b<+é\x02", 2_000),
-	"plain":      strings.Repeat("word ", 3_200),
-	"not UTF-8":  strings.Repeat("\xff", 16_000),
-	"tags alone": strings.Repeat("\U000E0041", 4_000),
+	"control":   strings.Repeat("\x01", 16_000),
+	"plus":      strings.Repeat("+", 16_000),
+	"quotes":    strings.Repeat(`"'<&`, 4_000),
+	"bidi":      strings.Repeat("\u202e", 5_000),
+	"two bytes": strings.Repeat("é", 8_000),
+	"mixed":     strings.Repeat("a\u200b<+é\x02", 2_000),
+	"plain":     strings.Repeat("word ", 3_200),
+	"not UTF-8": strings.Repeat("\xff", 16_000),
+	"only tags": strings.Repeat("\U000E0041", 4_000),
 }
 
 func TestExcerpt(t *testing.T) {
@@ -40,7 +40,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// All texts of a page share its limit, and the page marks each truncated text.
+// All texts of a page share the page's limit, and the page marks each truncated text.
 func TestRoom(t *testing.T) {
 	var runs []review.Run
 	for range 2_000 {
@@ -55,7 +55,7 @@ func TestRoom(t *testing.T) {
 				n += utf8.RuneCountInString(s.Text) + segmentCost
 			}
 			if !b.Cut {
-				t.Error("it does not say that it is cut")
+				t.Error("the block is not marked as truncated")
 			}
 		}
 		if most := map[bool]int{false: maxText, true: 2 * maxText}[side]; n > most+100*segmentCost {

@@ -37,7 +37,7 @@ func TestUpgradedServer(t *testing.T) {
 	says(t, sheet, "pg: 1 read, 1 destructive", "pg:drop", "pg:read", "Approve 2 tools")
 	lacks(t, sheet, "pg:moved")
 	if h.Status("pg:read") != lock.PendingApproval {
-		t.Fatal("the sheet decides")
+		t.Fatal("the bulk page already decided about pg:read")
 	}
 	form := url.Values{"action": {"carry"}, "server": {"pg"}, "item": items(sheet)}
 	moved := h.Record("pg:moved")

@@ -84,7 +84,7 @@ func TestUsagePage(t *testing.T) {
 		`<h2 id="searches">Searches: 14</h2>`, `href="../admin/tools/mail/send"`, "&lt;eve&gt;", "40 calls", "called 4×, found 14×", `aria-current="page">last 24 hours`)
 	lacks(t, page, "<eve>", "style=", "made:up")
 	if wanted, _, _ := strings.Cut(page, "Most called"); strings.Index(wanted, "fs:format_disk") > strings.Index(wanted, "mail:send") {
-		t.Error("what is wanted most is not first")
+		t.Error("fs:format_disk is not before mail:send")
 	}
 	// This test compares only the drawings: the tests above check the rest of the page.
 	golden.Check(t, filepath.Join("testdata", "usage.svg"), strings.Join(regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1), "\n")+"\n")
@@ -95,7 +95,7 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// The table below a chart, the heights of its bars and the JSON have the same numbers.
+// The JSON, the bars of a chart and the table below the chart have the same numbers.
 func TestChartIsItsTable(t *testing.T) {
 	c := count(newFixture(t))
 	c.day()
@@ -194,7 +194,7 @@ func heightsOf(chart usage.Chart) (out []int) {
 	return out
 }
 
-// A message replaces unreadable data, and another message reports incomplete data.
+// If the data is unreadable or incomplete, the page says so.
 func TestUsageFails(t *testing.T) {
 	h := newFixture(t)
 	says(t, h.Page(http.StatusNotImplemented, "/admin/usage"), "does not count its usage")
@@ -207,7 +207,7 @@ func TestUsageFails(t *testing.T) {
 	if got := c.Problem(http.StatusServiceUnavailable, "/admin/usage", ""); !strings.Contains(got, "cannot be read now") {
 		t.Error(got)
 	}
-	says(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), "read_file") // without the line about its use
+	says(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), "read_file") // but without the line about its use
 	fails := 0
 	c.store.Fail = func() error {
 		if fails++; fails == 1 {
@@ -221,8 +221,8 @@ func TestUsageFails(t *testing.T) {
 	}
 }
 
-// An operator starts the search, which has a price, with a button. The page waits for the result
-// and shows its price.
+// An operator starts the search with a button, because it costs money. The page waits for the
+// result and shows the cost.
 func TestUsageIsAskedFor(t *testing.T) {
 	h := newFixture(t)
 	asked := &usagetest.Asker{Now: h.Clock.Now, Uses: &usage.Uses{
@@ -283,8 +283,8 @@ func TestUseOfATool(t *testing.T) {
 	}
 }
 
-// With ten thousand tools, the maximum number of rows, and more names than fit, the page is short
-// and quick.
+// The page is short and quick even with ten thousand tools, the maximum number of rows, and more
+// names than fit.
 func TestUsageOfManyTools(t *testing.T) {
 	h := &fixture{Fixture: admintest.WithMany(t, 10, 1000)}
 	c := count(h)
