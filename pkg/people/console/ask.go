@@ -16,7 +16,7 @@ import (
 // may open such a link, even without a role: the page then shows only the subject of the request.
 const askAt = "/admin/ask/"
 
-// An askPage is the page of such a link, on which the agent's user makes the request.
+// An askPage is the page that such a link opens. On it, the agent's user makes the request.
 type askPage struct {
 	Page
 	polled
@@ -28,7 +28,7 @@ type askPage struct {
 	Own       string // address of this page
 	Request   string // address of the request's page, or of the item's page; "": this person may open neither
 
-	MayAsk   bool // the form applies
+	MayAsk   bool // the person can use the form
 	MayEnd   bool // an open request can be withdrawn
 	Cannot   string
 	Why      string // the text that the person typed
@@ -142,8 +142,8 @@ func (p *askPage) message(did string) string {
 	return ""
 }
 
-// ask sends the request of the page. The Enter key submits the form without a button; then ask only
-// shows the page again.
+// ask sends the request of the page. The Enter key submits the form without a button; in that case
+// ask only shows the page again.
 func (c *Console) ask(w http.ResponseWriter, r *http.Request) {
 	if r.PostForm.Get("ask") == "" {
 		c.asking(w, r)

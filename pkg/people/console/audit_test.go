@@ -59,7 +59,7 @@ func TestAuditPage(t *testing.T) {
 		t.Errorf("page = %s", empty)
 	}
 	for _, wrong := range []string{"since=yesterday", "kind=x", "who=kim", "after=x"} {
-		if page := h.Page(http.StatusUnprocessableEntity, "/admin/audit?"+wrong); !strings.Contains(page, "it takes") && !strings.Contains(page, "begin again without it") {
+		if page := h.Page(http.StatusUnprocessableEntity, "/admin/audit?"+wrong); !strings.Contains(page, "it takes") && !strings.Contains(page, "use only") && !strings.Contains(page, "begin again without it") {
 			t.Errorf("%s: %s", wrong, page)
 		}
 	}

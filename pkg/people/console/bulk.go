@@ -20,7 +20,7 @@ type bulkPage struct {
 	Page
 	Action    string
 	Noun      string        // for the items on the page
-	Filter    decide.Filter // that chose the items
+	Filter    decide.Filter // the filter that chose the items
 	Items     []toolRow
 	Out       []leftOut
 	OutMore   int      // skipped items that the page does not list
@@ -75,7 +75,7 @@ type bulkForm struct {
 	tell   bool
 }
 
-// readBulk returns the fields of the form of r. The form was read before.
+// readBulk returns the fields of the form of r. The caller has already parsed the form.
 func (c *Console) readBulk(r *http.Request) (b bulkForm, err error) {
 	form := r.PostForm
 	query := maps.Clone(form)

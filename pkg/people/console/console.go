@@ -30,7 +30,8 @@ type Options struct {
 	// Challenge is the answer to a caller that Actor refuses.
 	Challenge Challenge
 
-	// Tokens makes and revokes agent tokens. If it is nil, there are no tokens and no page of them.
+	// Tokens makes and revokes agent tokens. If it is nil, the gateway has no agent tokens, and the
+	// console has no page for them.
 	Tokens *token.Registry
 
 	// Connect is the address and the settings that clients need; nil: the address is not known.

@@ -143,8 +143,9 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// isPublic reports whether a request needs no credentials: only the pages of sign-in and sign-out
-// do not. It checks the method too, because a request that no page answers reaches the API.
+// isPublic reports whether a request needs no credentials. Only requests for assets and for the
+// pages of sign-in and sign-out need none. It checks the method too, because a request that no page
+// answers reaches the API.
 func isPublic(method, path string) bool {
 	switch path {
 	case "/admin/login":

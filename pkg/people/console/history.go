@@ -61,13 +61,13 @@ func pagerOf(at string, filter url.Values, after string, next decide.Next) (p pa
 	return p
 }
 
-// onlyAfter returns the cursor of a list without filters. It accepts only the parameter after and
-// the others.
+// onlyAfter returns the cursor of a list without filters. It accepts only the parameter "after" and
+// the parameters in others.
 func onlyAfter(r *http.Request, others ...string) (string, error) {
 	query := r.URL.Query()
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if name != "after" && !slices.Contains(others, name) {
-			return "", decide.Refuse(http.StatusUnprocessableEntity, text.Quote(name, 64)+" is not a parameter of this list; it takes only after")
+			return "", decide.Refuse(http.StatusUnprocessableEntity, text.Quote(name, 64)+" is not a parameter of this list; use only the parameter \"after\"")
 		}
 	}
 	return query.Get("after"), nil

@@ -47,7 +47,7 @@ type inbox struct {
 	New       []group
 	NewN      int
 	NewAt     string
-	NewRest   int // servers with new items that have no line
+	NewRest   int // servers with new items that the page does not list
 	Upgrades  []upgrade
 	Servers   int // enabled servers
 	Up        int
@@ -75,8 +75,8 @@ type upgrade struct {
 	Tools               int
 }
 
-// upgradesOf returns the first servers with another version. The page lists the others after
-// somebody decides about these.
+// upgradesOf returns the first servers with another version. The page lists the other servers after
+// somebody decides about these servers.
 func upgradesOf(list decide.Page) (out []upgrade) {
 	for _, up := range list.Upgrades[:min(len(list.Upgrades), maxUpgrades)] {
 		out = append(out, upgrade{up.Server, text.List(up.Before, 2), up.Now, len(up.Tools)})

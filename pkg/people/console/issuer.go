@@ -74,7 +74,7 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	p := c.askFor(r, carried.Next)
 	p.Form = carried.Form
 	e, failed := errors.AsType[*signin.Error](err)
-	if !failed || e.Reason != signin.OtherState { // the current sign-in continues otherwise
+	if !failed || e.Reason != signin.OtherState { // otherwise the current sign-in continues
 		c.keepPending(w, r, "")
 	}
 	if failed && e.Reason == signin.NotBegun {
@@ -93,7 +93,7 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 		Subject: who.Subject,
 		Groups:  who.Groups,
 	}
-	if person.Actor == o.Owner { // the issuer cannot give this name
+	if person.Actor == o.Owner { // only the owner may have this name in the audit
 		person.Actor += " (at the issuer)"
 	}
 	if len(who.Groups) == 0 && !p.asks() {
@@ -229,7 +229,7 @@ func refusalText(code string) string {
 	return ""
 }
 
-// signInState is the data that a sign-in at the issuer carries.
+// signInState is the data that the console needs after a sign-in at the issuer.
 type signInState struct {
 	Next string        `json:"next,omitempty"`
 	Form *resubmission `json:"kept,omitempty"`

@@ -8,7 +8,7 @@ import (
 // polled has the values that a page with polls needs. The page reloads its state, and its other
 // parts unless a person types there.
 type polled struct {
-	Renew   string // address of the page; "": no polls, which would lose typed text
+	Renew   string // address of the page; "": no polls, because a reload would lose typed text
 	Version string // of the content
 }
 

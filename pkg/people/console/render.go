@@ -35,8 +35,8 @@ import (
 //		c.render(w, r, http.StatusOK, "tokens", &tokensPage{Page: Page{Title: "Tokens", Here: "tokens"}, Tokens: …})
 //	}
 //
-// Add its route to [Console.pages] and, if people look for the page, its line to nav. A page that
-// only reports a problem is [Console.problem], or [Console.failed] for an error of the service.
+// Add its route to [Console.pages] and, if people look for the page, its line to nav. To show only
+// a problem, call [Console.problem], or [Console.failed] for an error of the service.
 //
 // In a template every address begins with {{.Root}}, the relative path to the parent of /admin;
 // every form that changes something has {{template "csrf" $}}; a time is {{template "time" ($.Time
@@ -126,7 +126,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pageCSP)
 	w.WriteHeader(status)
-	_, _ = b.WriteTo(w) // fails only if the caller has gone
+	_, _ = b.WriteTo(w) // fails only if the client has disconnected
 }
 
 // fill sets what the layout shows on every page. Without a caller it sets no state of the gateway.

@@ -72,7 +72,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	if p.Known {
 		p.fillView(c.o.Service, r.URL.Query())
 		c.shown.put(t.Hash, t.Definition)
-		if r.Header.Get("Hx-Request") == "" { // a poll may not show its answer
+		if r.Header.Get("Hx-Request") == "" { // the browser may not show the answer to a poll
 			c.setViewed(w, r, t.Hash)
 		}
 	}

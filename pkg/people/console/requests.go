@@ -27,7 +27,7 @@ type requestsPage struct {
 	Asks  []askRow
 	All   bool // includes requests that are no longer open
 	Total int
-	Some  bool // the store has more than one read returns
+	Some  bool // the store has more requests than one read returns
 	pager
 }
 
@@ -191,7 +191,7 @@ func (c *Console) forgetAsks() {
 type askedFor struct {
 	Asks       []askRow // the newest
 	AskN       int
-	AsksMore   bool // the store has more than one read returns
+	AsksMore   bool // the store has more requests than one read returns
 	AsksUnread bool // the requests cannot be read
 }
 

@@ -306,7 +306,7 @@ func TestRequestLockedByOthers(t *testing.T) {
 	denied, list := h.Asks(bot, "mail:read_drafts", "", ""), h.Asks(bot, "fs:format_disk", "", "")
 	page := h.small("/admin/requests/" + denied)
 	says(t, page, `<span class="chip disabled_by_config">`, "no-drafts", "Drafts are private.",
-		"replace the rules in policy.cedar", "data-copy",
+		"in policy.cedar, replace the rules that lock it", "data-copy",
 		"No decision about a request can unlock this tool, which is locked as disabled_by_config: policy.cedar:",
 		`value="declined"`)
 	lacks(t, page, `value="approved"`, `value="allowed`)
@@ -431,7 +431,7 @@ func TestRequestHostile(t *testing.T) {
 func TestRequestOfLostTier(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(bot, "mail:send", "", "")
-	const said = "When this agent last tried, it lacked the scope gate/write. Until it has that, its calls are refused, even if you approve."
+	const said = "When this agent last tried, it lacked the scope gate/write. Until it has that, the gateway refuses its calls, even if you approve."
 	lacks(t, h.small("/admin/requests/"+id), "last tried")
 	_, err := request.ChangeList(t.Context(), h.Requests(), bot, func(all request.List) (request.List, string, json.RawMessage, error) {
 		next, err := all.Change(id, func(r *request.Request) { r.Lacks = "the scope gate/write" })

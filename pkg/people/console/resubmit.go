@@ -17,7 +17,7 @@ import (
 
 // Names of fields of those forms.
 const (
-	againField = "again" // the request only shows the page again, with the other fields
+	againField = "again" // the form does nothing: it shows its page again, with its other fields
 	keptPrefix = "kept."
 	noteField  = "note"
 	itemField  = "item"
@@ -66,7 +66,7 @@ func resubmissionOf(w http.ResponseWriter, r *http.Request) *resubmission {
 	return out
 }
 
-// keptOf returns the form that a sign-in form carries.
+// keptOf returns the late form that is in the fields of a sign-in form.
 func keptOf(form url.Values) *resubmission {
 	fields, cut := fieldsOf(form, func(name string) (string, bool) { return strings.CutPrefix(name, keptPrefix) })
 	if len(fields) == 0 && !cut {
@@ -94,7 +94,7 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 	}
 	rank := func(f field) string {
 		if f.Name == itemField {
-			return "\xff" // the selected items last: there can be many
+			return "\xff" // last, because many selected items would leave no room for other fields
 		}
 		return f.Name
 	}
@@ -115,10 +115,10 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 	return kept, cut
 }
 
-// pageOf returns the page of a form, below /admin: from the browser's Referer, otherwise the
-// address that received the form.
+// pageOf returns the page of a form, below /admin. It reads the page from the browser's Referer.
+// Without a Referer, it returns the address that received the form.
 func pageOf(r *http.Request) string {
-	if r.URL.Path == bulkPath { // this address shows the form itself
+	if r.URL.Path == bulkPath { // the page has the same address as its form
 		return nextOf(r)
 	}
 	if from, err := url.Parse(r.Referer()); err == nil && strings.EqualFold(from.Host, r.Host) {
@@ -142,7 +142,7 @@ func pageOf(r *http.Request) string {
 	return next
 }
 
-// A resubmitPage sends a form that came too late to its page again.
+// A resubmitPage has a button that sends a late form to its page again.
 type resubmitPage struct {
 	Page
 	Form  *resubmission
@@ -162,15 +162,16 @@ func (c *Console) unproven(w http.ResponseWriter, r *http.Request) {
 	}
 	c.showResubmit(w, r, http.StatusForbidden, callerOf(r.Context()).csrf, &resubmitPage{Form: resubmissionOf(w, r), Page: Page{
 		Title: "Nothing was done",
-		Problem: "The form is not from a page of your current session, so nothing was done: " +
-			"you signed in again after you opened its page, or another site made it.",
+		Problem: "Nothing was done: the form is not from a page of your current session. " +
+			"Either you signed in again after you opened its page, or another site made the form.",
 	}})
 }
 
 // typedKey is the context key of a form that the person typed.
 type typedKey struct{}
 
-// typedOf returns the form of r, or a form of r that came too late; nil if there is none.
+// typedOf returns the late form of r if there is one. Otherwise it returns the form of a POST, or
+// nil.
 func typedOf(r *http.Request) url.Values {
 	if typed := lateOf(r); typed != nil || r.Method != http.MethodPost {
 		return typed
@@ -178,15 +179,15 @@ func typedOf(r *http.Request) url.Values {
 	return r.PostForm
 }
 
-// lateOf returns the form of r if it came too late, for the page to show again; nil for any other
-// request.
+// lateOf returns the form of r if it came too late, so that the page can show it again. For any
+// other request it returns nil.
 func lateOf(r *http.Request) url.Values {
 	typed, _ := r.Context().Value(typedKey{}).(url.Values)
 	return typed
 }
 
 // shownAgain returns a GET request for the page of r, if the form of r has againField. Otherwise it
-// returns r. The form must have been read.
+// returns r. The caller has already parsed the form.
 func shownAgain(r *http.Request) *http.Request {
 	if isSafe(r.Method) || !r.PostForm.Has(againField) {
 		return r

@@ -38,7 +38,7 @@ type itemView struct {
 	Own      string // address of the current page, without a query
 	ItemPage string // address of the item's page
 
-	Old       bool // Items are changes since the approved definition, not parts of a new one
+	Old       bool // Items are changes since the approved definition, not parts of a new definition
 	Items     []decide.ChangeItem
 	MoreItem  int
 	Again     *changedAgain // changes since the person opened the page; nil: none

@@ -58,7 +58,7 @@ func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bo
 	if who.Rights.Role == identity.NoRole && c.isOfIssuer(who.session) {
 		e.Detail = noRole(c.o.SignIn.Issuer, who.Name)
 	}
-	if r.PostForm.Get(noteField)+r.PostForm.Get("reason") != "" && wantsHTML(r.Header.Get("Accept")) { // an operator can remove a role while its person writes
+	if r.PostForm.Get(noteField)+r.PostForm.Get("reason") != "" && wantsHTML(r.Header.Get("Accept")) { // an operator can remove a role while the person writes
 		c.showResubmit(w, r, http.StatusForbidden, who.csrf, &resubmitPage{Form: resubmissionOf(w, r), Page: Page{Title: "Nothing was done", Problem: sentence(e.Detail)}})
 		return false
 	}

@@ -56,7 +56,7 @@ type serverPage struct {
 // servers shows one page of the servers.
 func (c *Console) servers(w http.ResponseWriter, r *http.Request) { c.serverList(w, r, nil) }
 
-// serverList is servers with the error of a failed sync.
+// serverList shows one page of the servers, and the error of a failed sync if it is not nil.
 func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed error) {
 	after, err := onlyAfter(r, "sync", "new", "changed")
 	root, status := rootOf(r), http.StatusOK
@@ -89,7 +89,7 @@ func (c *Console) server(w http.ResponseWriter, r *http.Request) {
 	c.showServer(w, r, http.StatusOK, "")
 }
 
-// showServer is server with a problem; "": none.
+// showServer shows one server, and a problem if it is not "".
 func (c *Console) showServer(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	s, err := c.o.Service.Server(r.Context(), r.PathValue("server"))
 	if err != nil {

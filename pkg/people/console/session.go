@@ -96,8 +96,8 @@ func (c *Console) signedIn(r *http.Request) (cookie secret.Text, s signin.Sessio
 }
 
 // isPoll reports whether a script of the page sent r to look for changes. A poll does not show that
-// a person uses the browser. Navigation does not have this header, because browsers store no copy
-// of our pages.
+// a person uses the browser. A navigation never has this header, because browsers store no copy of
+// our pages.
 func isPoll(r *http.Request) bool {
 	return isSafe(r.Method) && r.Header.Get("If-None-Match") != ""
 }
@@ -112,8 +112,8 @@ func proves(r *http.Request, csrf string) bool {
 }
 
 // formRead reads the form of a request that may change something, if it has one. If the form cannot
-// be read, it answers the request and returns false. The answer ends with the text nothing, which
-// says what did not happen.
+// be read, it answers the request and returns false. The parameter nothing is the end of the
+// answer. It says what did not happen.
 func (c *Console) formRead(w http.ResponseWriter, r *http.Request, nothing string) bool {
 	if isSafe(r.Method) || !isForm(r) {
 		return true

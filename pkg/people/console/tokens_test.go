@@ -246,7 +246,7 @@ func TestTokensPageAfterARotation(t *testing.T) {
 	}
 	next := secret.Version{Text: secret.New(strings.Repeat("n", token.MinKey)), Since: h.Clock.Now()}
 	for days, want := range map[int][]string{
-		30: {"The key was replaced", "1 live token is still under the previous key", `<span class="chip">previous key</span>`, "The gateway accepts it until"},
+		30: {"The key was replaced", "1 live token is still under the previous key", `<span class="chip">previous key</span>`, "The gateway accepts the previous key until"},
 		0:  {"1 token is void", `<span class="chip">void</span>`},
 	} {
 		v := secret.Versions{Current: next, Previous: secret.Version{Text: tokentest.Key(t).Text}}

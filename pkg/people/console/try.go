@@ -122,7 +122,7 @@ func resultText(raw json.RawMessage) string {
 }
 
 func tryGroupOf(g decide.ExplainedGroup) tryGroup {
-	out := tryGroup{ExplainedGroup: g, Heading: "Callable", Hint: "ranked among what the agent may call"}
+	out := tryGroup{ExplainedGroup: g, Heading: "Callable", Hint: "ranked among the tools that the agent may call"}
 	switch g.Name {
 	case "locked":
 		out.Heading, out.Hint = "Locked", "found with include_disabled: true, ranked among themselves"

@@ -10,9 +10,10 @@ import (
 // maxViewCache is the maximum size, in bytes, of the definitions in a view cache.
 const maxViewCache = 4 << 20
 
-// viewCache caches definitions that pages have shown. If a decision comes too late, the page
-// compares the cached definition with the current one. Stores keep only the approved definition and
-// the newest one. Without a cached definition, the page says only that the definition changed.
+// viewCache caches definitions that pages have shown. If a definition changed before a person
+// decided, the page compares the cached definition with the current one. Stores keep only the
+// approved definition and the newest one. Without a cached definition, the page says only that the
+// definition changed.
 type viewCache struct {
 	mu    sync.Mutex
 	by    map[tool.Hash]json.RawMessage
