@@ -25,8 +25,8 @@ func TestIdentity(t *testing.T) {
 		{"the query matters", "https://mcp.example.com/mcp?tenant=a", "https://mcp.example.com/mcp?tenant=a"},
 		{"an empty query", "https://mcp.example.com/mcp?", "https://mcp.example.com/mcp"},
 		{"a fragment", "https://mcp.example.com/mcp#here", "https://mcp.example.com/mcp"},
-		{"an address of version 6", "https://[2001:DB8::1]:443/mcp", "https://[2001:db8::1]/mcp"},
-		{"another spelling of it", "https://[2001:db8:0:0:0:0:0:01]/mcp", "https://[2001:db8::1]/mcp"},
+		{"an IPv6 address", "https://[2001:DB8::1]:443/mcp", "https://[2001:db8::1]/mcp"},
+		{"another spelling of an IPv6 address", "https://[2001:db8:0:0:0:0:0:01]/mcp", "https://[2001:db8::1]/mcp"},
 		{"zeros before the port", "https://mcp.example.com:0443/mcp", "https://mcp.example.com/mcp"},
 		{"no URL", "not a url", "not a url"},
 		{"nothing", "", ""},
@@ -45,7 +45,7 @@ func TestIdentity(t *testing.T) {
 		})
 	}
 	if approval.SameServer("http://mcp.example.com/mcp", "https://mcp.example.com/mcp") {
-		t.Error("http and https are one server")
+		t.Error("http and https count as one server")
 	}
 }
 
@@ -88,6 +88,6 @@ func TestBaselineIdentity(t *testing.T) {
 		}
 	}
 	if approval.SameServer("http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp") || approval.SameServer("https://a.example/?x=1", "https://a.example/?x=2") {
-		t.Error("decisions at one address count at another")
+		t.Error("decisions about one address also apply to another")
 	}
 }

@@ -36,7 +36,7 @@ func wantNoBaseline(t *testing.T, b *approval.Baselines, identity string) {
 	}
 }
 
-// A baseline is stored by identity and kind, and replaces the one before.
+// A baseline is stored by identity and kind, and replaces the earlier baseline of both.
 func TestBaselines(t *testing.T) {
 	b := approval.NewBaselines(new(documenttest.Store))
 	wantNoBaseline(t, b, place)
@@ -63,7 +63,7 @@ func TestBaselinesRefused(t *testing.T) {
 	for name, bad := range map[string]approval.Baseline{"no identity": {Kind: approval.Tools}, "no kind": {Identity: place}} {
 		beside := approval.Baseline{Identity: "https://new.example.com", Kind: approval.Tools}
 		if err := b.PutBaselines(t.Context(), []approval.Baseline{beside, bad}); err == nil {
-			t.Errorf("a baseline of %s was stored", name)
+			t.Errorf("a baseline with %s was stored", name)
 		}
 		wantNoBaseline(t, b, beside.Identity)
 	}
@@ -75,7 +75,8 @@ func TestBaselinesRefused(t *testing.T) {
 	wantNoBaseline(t, b, place)
 }
 
-// Baselines that an earlier version stored by the name of a server are found in the present form.
+// OldBaselines returns, in the current form, the baselines that an earlier version stored by server
+// name.
 func TestOldBaselines(t *testing.T) {
 	var docs documenttest.Store
 	b := approval.NewBaselines(&docs)
@@ -104,6 +105,6 @@ func TestOldBaselines(t *testing.T) {
 	}
 	require.OK(t, docs.PutDocs(t.Context(), document.Doc{Key: document.Key{Part: "SRV#bad", ID: "BASELINE"}, Data: []byte("{")}))
 	if got, err := b.OldBaselines(t.Context(), []string{"bad"}); err == nil {
-		t.Errorf("OldBaselines of what is no baseline = %+v", got)
+		t.Errorf("OldBaselines of an invalid baseline = %+v", got)
 	}
 }

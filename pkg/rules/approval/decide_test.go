@@ -35,10 +35,10 @@ func TestBlock(t *testing.T) {
 		approved tool.Hash // after the event
 	}{
 		{"a waiting tool", decidedRecord(approval.Pending, "", "h1"), "h1", nil, ""},
-		{"a changed tool keeps what is approved", decidedRecord(approval.Changed, "h1", "h2"), "h2", nil, "h1"},
+		{"a changed tool keeps its approval", decidedRecord(approval.Changed, "h1", "h2"), "h2", nil, "h1"},
 		{"an approved tool loses its approval", endorsed, "h1", nil, ""},
 		{"a blocked tool again", blocked(t, decidedRecord(approval.Pending, "", "h1"), noon), "h1", nil, ""},
-		{"what a changed tool was", decidedRecord(approval.Changed, "h1", "h2"), "h1", approval.ErrStale, ""},
+		{"the earlier definition of a changed tool", decidedRecord(approval.Changed, "h1", "h2"), "h1", approval.ErrStale, ""},
 		{"no hash", decidedRecord(approval.Pending, "", ""), "", approval.ErrStale, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestBlock(t *testing.T) {
 				t.Errorf("record = %+v", got)
 			}
 			if _, was := got.Earlier(); was {
-				t.Error("a blocked definition is said to have been approved once")
+				t.Error("Earlier reports an approval of a blocked definition")
 			}
 			wantEntry := approval.Entry{Server: id.Server, Tool: id.Name, Actor: "bob", Action: "block", Hash: test.hash, Note: "no", Tell: true, At: later}
 			if test.record.ApprovedHash != test.approved {
@@ -67,31 +67,31 @@ func TestBlock(t *testing.T) {
 				t.Errorf("audit line (-want +got):\n%s", d)
 			}
 			if form := got.Next(later).Format; form != 2 {
-				t.Errorf("it is written in form %d, which a program that knows no blocks would misread", form)
+				t.Errorf("got format %d, want 2, which older programs cannot misread", form)
 			}
 		})
 	}
 }
 
-// Only a person opens a blocked definition.
+// Only a person can make a blocked definition callable.
 func TestBlockedDefinition(t *testing.T) {
 	r := blocked(t, decidedRecord(approval.Changed, "h1", "h2"), noon)
 	fresh := observed(&r, "h3")
 	if user, _ := approval.Facts(&fresh, approval.Off, "h3"); fresh.State != approval.Changed || user != lock.No {
-		t.Errorf("a new definition is %s, disabled %v; want it to ask again", fresh.State, user)
+		t.Errorf("a new definition is %s, disabled %v; want it to wait", fresh.State, user)
 	}
 	back, e, _ := approval.Observe(&fresh, seen("h2", approval.OnChange, false, noon))
 	if back.State != approval.Blocked || e == nil || e.Action != "change" || e.Note != "blocked by carl on 2026-03-14" {
-		t.Errorf("the blocked definition again is %s, audit line %+v", back.State, e)
+		t.Errorf("listed again, the blocked definition is %s, audit line %+v", back.State, e)
 	}
 	if good, e, _ := approval.Observe(&back, seen("h1", approval.OnChange, false, noon)); good.State != approval.Approved || action(e) != "restore" {
-		t.Errorf("the approved definition after it is %s by %q", good.State, action(e))
+		t.Errorf("listed again, the approved definition is %s by %q", good.State, action(e))
 	}
 	if yes := approved(t, back, "dora", noon); yes.State != approval.Approved || len(yes.Blocked) > 0 {
-		t.Errorf("approved, it is %s, blocked %+v", yes.State, yes.Blocked)
+		t.Errorf("after an approval the state is %s, blocked %+v", yes.State, yes.Blocked)
 	}
 	if on, _, err := approval.Enable(back, approval.Author{Actor: "dora"}, noon); err != nil || on.State != approval.Blocked {
-		t.Errorf("enabled, it is %s (%v)", on.State, err)
+		t.Errorf("after Enable the state is %s (%v)", on.State, err)
 	}
 	for name, h := range map[string]tool.Hash{"the current one": "h2", "an earlier one": "h2"} {
 		from := back
@@ -104,7 +104,7 @@ func TestBlockedDefinition(t *testing.T) {
 		}
 	}
 	if _, _, err := approval.Unblock(back, "h1", approval.Author{Actor: "dora"}, noon); !errors.Is(err, approval.ErrNotBlocked) {
-		t.Errorf("Unblock of what is not blocked = %v", err)
+		t.Errorf("Unblock of a definition that is not blocked = %v", err)
 	}
 }
 
@@ -114,12 +114,12 @@ func TestBlockUnderAnotherName(t *testing.T) {
 	d.Others = []*approval.Record{{}, {Blocked: blocked}, {}}
 	first, e, _ := approval.Observe(nil, d)
 	if first.State != approval.Blocked || first.ApprovedHash != "" || first.By != "" || e.Action != "observe" || e.Note != "blocked, as it is under another name of its server" {
-		t.Errorf("the first list approved what is blocked: %+v, %+v", first, e)
+		t.Errorf("the first list approved a blocked definition: %+v, %+v", first, e)
 	}
 	other := decidedRecord(approval.Approved, "h1", "h1")
 	d.URL = "https://other.example.com"
 	if moved, _, _ := approval.Observe(&other, d); moved.State != approval.Blocked {
-		t.Errorf("two names that changed places: %s", moved.State)
+		t.Errorf("after two servers swapped their names: %s, want blocked", moved.State)
 	}
 }
 
@@ -135,14 +135,15 @@ func TestBlocksAreAtMost50(t *testing.T) {
 		r = next
 	}
 	if _, _, err := approval.Block(r, r.CurrentHash, long, noon); err != nil {
-		t.Errorf("the last one cannot be blocked again: %v", err)
+		t.Errorf("the last definition cannot be blocked again: %v", err)
 	}
 	r = observed(&r, "more")
 	if _, _, err := approval.Block(r, "more", long, noon); !errors.Is(err, approval.ErrBlocks) {
 		t.Errorf("the 51st block = %v, want ErrBlocks", err)
 	}
 
-	// When two sets of blocks merge, none is dropped silently: the tool is disabled.
+	// If two sets of blocks have more than 50 blocks together, some are dropped. Therefore the tool
+	// is disabled.
 	d := seen("n3", approval.Off, false, noon)
 	from := blocked(t, decidedRecord(approval.Pending, "", "n3"), noon.Add(time.Hour))
 	from.Blocked = append(from.Blocked, approval.Remembered{Hash: "m1", At: noon.Add(time.Hour)})
@@ -165,14 +166,14 @@ func TestRemember(t *testing.T) {
 	got, e := auto(r, "h1")
 	if got.State != approval.Approved || got.By != approval.Sync || string(got.Approved) != string(definition("h1")) ||
 		got.Endorsed != (approval.Remembered{Hash: "h1", By: "alice", At: noon}) || e.Action != "remember" || e.Actor != "sync" || e.Note != "approved by alice on 2026-03-14" {
-		t.Errorf("what alice approved is %+v, audit line %+v", got, e)
+		t.Errorf("the definition that alice approved: %+v, audit line %+v", got, e)
 	}
 	if _, _, changed := approval.Observe(&got, approval.Observation{ID: id, URL: got.URL, Hash: "h1", Definition: definition("h1"), Remember: true, Now: noon}); changed {
-		t.Error("it is written again")
+		t.Error("a second sync writes the record again")
 	}
 	waits := observed(&r, "h1")
 	if got, e := auto(waits, "h1"); got.State != approval.Approved || action(e) != "remember" {
-		t.Errorf("what waits when the setting is changed is %s by %q", got.State, action(e))
+		t.Errorf("with the new setting, a waiting definition is %s by %q", got.State, action(e))
 	}
 
 	first := approved(t, observed(func() *approval.Record { r := observed(nil, "h1"); return &r }(), "h2"), "bob", noon)
@@ -188,13 +189,13 @@ func TestRemember(t *testing.T) {
 		hash tool.Hash
 		want approval.State
 	}{
-		"a new definition waits":                               {r, "h9", approval.Changed},
-		"a baseline that was replaced waits":                   {first, "h1", approval.Changed},
-		"a lost record waits for a person":                     {lost, "h1", approval.Changed},
-		"what was blocked since stays so":                      {no, "h1", approval.Blocked},
-		"what was unblocked waits":                             {free, "h1", approval.Changed},
-		"without the setting it waits":                         {waits, "h1", approval.Changed},
-		"what was approved last is restored, as it always was": {waits, "h2", approval.Approved},
+		"a new definition waits":                            {r, "h9", approval.Changed},
+		"a baseline that was replaced waits":                {first, "h1", approval.Changed},
+		"a lost record waits for a person":                  {lost, "h1", approval.Changed},
+		"a definition that was blocked since stays blocked": {no, "h1", approval.Blocked},
+		"an unblocked definition waits":                     {free, "h1", approval.Changed},
+		"without the setting it waits":                      {waits, "h1", approval.Changed},
+		"the definition that was approved last is restored": {waits, "h2", approval.Approved},
 	} {
 		if got, _ := auto(test.from, test.hash); name != "without the setting it waits" && got.State != test.want {
 			t.Errorf("%s: %s", name, got.State)
@@ -218,19 +219,19 @@ func TestTell(t *testing.T) {
 	}
 	mute, e, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), approval.Author{Actor: "bob", Tell: true}, noon)
 	if err != nil || mute.Tell || e.Tell {
-		t.Errorf("no note is told: %v, %v (%v)", mute.Tell, e.Tell, err)
+		t.Errorf("Tell is set without a note: %v, %v (%v)", mute.Tell, e.Tell, err)
 	}
 	if again := observed(&no, "h1"); !again.Tell {
-		t.Error("the note of a blocked definition is not told")
+		t.Error("agents do not see the note of a blocked definition")
 	}
 	if other := observed(&no, "h2"); other.Tell || other.Note != "use staging" {
-		t.Errorf("the note about another definition: %q, told %v", other.Note, other.Tell)
+		t.Errorf("the note about another definition: %q, Tell %v", other.Note, other.Tell)
 	}
 	if other := observed(&off, "h2"); !other.Tell {
-		t.Error("the note of a disabled tool is not told once its definition changes")
+		t.Error("agents do not see the note of a disabled tool after its definition changed")
 	}
 	if on, _, err := approval.Enable(off, approval.Author{Actor: "bob"}, noon); err != nil || on.Tell || on.Note != "" {
-		t.Errorf("the note of before is told after another decision: %+v, %v", on, err)
+		t.Errorf("agents see the earlier note after another decision: %+v, %v", on, err)
 	}
 }
 
@@ -242,7 +243,7 @@ func TestEndorsement(t *testing.T) {
 	older := person // as written by a program without the field
 	older.Endorsed = approval.Remembered{}
 	if m := older.Endorsement(); m.Hash != "h1" || m.By != "ada" {
-		t.Errorf("endorsed %+v, of an older program", m)
+		t.Errorf("the record of an older program is endorsed as %+v", m)
 	}
 	if m := observed(nil, "h1").Endorsement(); m.Hash != "" {
 		t.Errorf("a baseline is endorsed: %+v", m)
@@ -266,13 +267,13 @@ func TestFactsOfBlocked(t *testing.T) {
 		hash   tool.Hash
 		want   lock.Fact
 	}{
-		"the current definition":                      {&r, "h2", lock.Yes},
-		"one that the server lists no more":           {&gone, "h2", lock.Yes},
-		"another one":                                 {&gone, "h3", lock.No},
-		"the current one, by the catalog":             {&listed, "h2", lock.Yes},
-		"another one, by the catalog":                 {&listed, "h3", lock.No},
-		"one that cannot be compared":                 {&gone, "", lock.Unknown},
-		"one that cannot be compared, by the catalog": {&listed, "", lock.Unknown},
+		"the current definition":                                 {&r, "h2", lock.Yes},
+		"a definition that the server no longer lists":           {&gone, "h2", lock.Yes},
+		"another definition":                                     {&gone, "h3", lock.No},
+		"the current definition, with the catalog's record":      {&listed, "h2", lock.Yes},
+		"another definition, with the catalog's record":          {&listed, "h3", lock.No},
+		"a definition without a hash":                            {&gone, "", lock.Unknown},
+		"a definition without a hash, with the catalog's record": {&listed, "", lock.Unknown},
 	} {
 		for _, mode := range modes {
 			if user, _ := approval.Facts(test.record, mode, test.hash); user != test.want {

@@ -43,14 +43,14 @@ func second(n int) time.Time { return time.Unix(1_800_000_000+int64(n), 0).UTC()
 
 func named(name string) tool.ID { return tool.ID{Server: "s", Name: name} }
 
-// decided is the decision about a tool at a revision, made at a second.
+// decided returns a decision about a tool, with a revision and a time in seconds.
 func decided(name string, rev int64, at int) approval.Decision {
 	return approval.Decision{ID: named(name), Rev: rev, DecidedAt: second(at)}
 }
 
 func nothing(tool.ID) (int64, bool) { return 0, false }
 
-// revs are the revisions that the feed knows of the tools a to d.
+// revs returns the revisions of the tools a to d in the feed.
 func revs(f *approval.Feed) map[string]int64 {
 	out := map[string]int64{}
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -82,7 +82,7 @@ func TestFeed(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a read goes on at the page where it ended", func(t *testing.T) {
+	t.Run("a read continues at the page that failed", func(t *testing.T) {
 		store := &pages{pages: [][]approval.Decision{{decided("a", 1, 1)}, {decided("b", 1, 2)}, {decided("c", 1, 3)}}, fails: 2}
 		var f approval.Feed
 		f.Rebase(second(0), second(100), nothing)
@@ -90,24 +90,24 @@ func TestFeed(t *testing.T) {
 			t.Errorf("after two pages: progress %t, %v, %v", progress, f.Err, revs(&f))
 		}
 		if progress := f.Read(t.Context(), store, second(101)); progress || f.Err == nil {
-			t.Errorf("of a page that cannot be read: progress %t, %v", progress, f.Err)
+			t.Errorf("after a page that cannot be read: progress %t, %v", progress, f.Err)
 		}
 		store.fails, store.since = 0, nil
 		if progress := f.Read(t.Context(), store, second(200)); !progress || f.Err != nil || f.Decisions.Len() != 3 {
 			t.Errorf("at the end: progress %t, %v, %v", progress, f.Err, revs(&f))
 		}
 		if want := []time.Time{second(-10)}; !slices.Equal(store.since, want) || !f.Began.Equal(second(100)) || !f.ReadAt.Equal(second(200)) {
-			t.Errorf("read since %v, began %v, ended %v; want one page of the read that began at 100", store.since, f.Began, f.ReadAt)
+			t.Errorf("read since %v, began %v, ended %v; want only one more page, of the read that began at 100", store.since, f.Began, f.ReadAt)
 		}
 	})
-	t.Run("a decision lies over an older record only", func(t *testing.T) {
+	t.Run("a decision replaces only an older record", func(t *testing.T) {
 		var f approval.Feed
 		f.Rebase(second(0), second(1), nothing)
 		f.Read(t.Context(), &pages{pages: [][]approval.Decision{{decided("a", 5, 1)}}}, second(1))
 		for rev, want := range map[int64]int64{4: 5, 5: 5, 6: 6} {
 			known := &approval.Record{Server: "s", Tool: "a", Rev: rev}
 			if got := f.Decisions.Record(named("a"), known); got.Rev != want || (got == known) != (rev >= 5) {
-				t.Errorf("over revision %d: %d", rev, got.Rev)
+				t.Errorf("with a record of revision %d, the result has revision %d", rev, got.Rev)
 			}
 		}
 	})
@@ -119,7 +119,7 @@ func TestFeedRebase(t *testing.T) {
 	f.Rebase(second(100), second(101), nothing)
 	f.Read(t.Context(), store, second(121))
 	if !store.since[0].Equal(second(90)) {
-		t.Errorf("a cold start asks since %v, want 10 s before the catalog was made", store.since[0])
+		t.Errorf("a cold start reads since %v, want 10 s before the catalog", store.since[0])
 	}
 	for _, tt := range []struct {
 		name  string
@@ -173,7 +173,7 @@ func TestFeedClocks(t *testing.T) {
 				f.Read(t.Context(), &store, c.Now())
 				for i, at := range decided {
 					if since := store.since[0]; at.Before(since) {
-						t.Errorf("decision %d of %v is not asked for: since %v", i, at, since)
+						t.Errorf("decision %d of %v is before %v, where the read starts", i, at, since)
 					}
 				}
 			})
@@ -181,7 +181,7 @@ func TestFeedClocks(t *testing.T) {
 	}
 }
 
-// A decision that is newer than the catalog has no text: agents do not read the older note.
+// A decision that is newer than the catalog has no note. Agents do not see the older note.
 func TestDecisionOverARecord(t *testing.T) {
 	known := decidedRecord(approval.Approved, "h1", "h1")
 	known.Tell, known.Endorsed = true, approval.Remembered{Hash: "h1", By: "ada", At: noon}
@@ -192,10 +192,10 @@ func TestDecisionOverARecord(t *testing.T) {
 	f.Read(t.Context(), &pages{pages: [][]approval.Decision{{refused.Decision()}}}, noon)
 	got := f.Decisions.Record(known.ID(), &known)
 	if got.Tell || got.Note != "" || got.By != "" || got.Endorsement().Hash != "" {
-		t.Errorf("record = %+v, want nothing of what was said before", got)
+		t.Errorf("record = %+v, want no text of the earlier decision", got)
 	}
 	if user, _ := approval.Facts(got, approval.Off, "h1"); user != lock.Yes {
-		t.Errorf("what was blocked, and is still in the catalog, is disabled: %v", user)
+		t.Errorf("a blocked definition in the catalog: disabled is %v, want yes", user)
 	}
 }
 

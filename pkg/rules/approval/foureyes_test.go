@@ -45,39 +45,39 @@ func TestApproveByTwo(t *testing.T) {
 	at := noon.Add(time.Minute)
 	first, e, err := approval.ApproveFourEyes(pending, "h1", kim(), at)
 	if err != nil || isApproved(first) || first.State != approval.Pending || e.Action != "propose" || e.Actor != "kim" || e.Hash != "h1" || e.Note != "read it" {
-		t.Fatalf("the first: %+v, %+v, %v", first, e, err)
+		t.Fatalf("the first approval: %+v, %+v, %v", first, e, err)
 	}
 	if d := cmp.Diff(&approval.Proposal{Hash: "h1", By: "kim", Subject: "sub-kim", At: at, Note: "read it"}, first.Proposed); d != "" {
 		t.Errorf("proposed (-want +got):\n%s", d)
 	}
 	first = first.Next(at)
 	if first.Format != 4 {
-		t.Errorf("a program that knows nothing of two people reads it: form %d", first.Format)
+		t.Errorf("got format %d, want 4, which older programs refuse", first.Format)
 	}
 	renamedKim := kim()
 	renamedKim.Actor = "kimberly"
-	for name, author := range map[string]approval.Author{"the same person": kim(), "under another name": renamedKim} {
+	for name, author := range map[string]approval.Author{"the same person": kim(), "the same person under another name": renamedKim} {
 		if _, _, err := approval.ApproveFourEyes(first, "h1", author, at); !errors.Is(err, approval.ErrSamePerson) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if _, _, err := approval.ApproveFourEyes(first, "h1", approval.Author{Actor: "token:ci"}, at); !errors.Is(err, approval.ErrNoSubject) {
-		t.Errorf("nobody known: %v", err)
+		t.Errorf("an author without a subject: %v", err)
 	}
 	if _, _, err := approval.ApproveFourEyes(first, "h2", sam(), at); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("another definition: %v", err)
 	}
 	second, e, err := approval.ApproveFourEyes(first, "h1", sam(), at)
 	if err != nil || !isApproved(second) || second.Proposed != nil || e.Action != "approve" || !second.Endorsed.Two || second.Endorsed.By != "sam" || second.Next(at).Format != 1 {
-		t.Errorf("the second: %+v, %+v, %v", second, e, err)
+		t.Errorf("the second approval: %+v, %+v, %v", second, e, err)
 	}
 	undone := must(t)(approval.UndoDecision(second.Next(at), second.Rev+1, "kim", at))
 	if isApproved(undone) || undone.Proposed == nil || undone.Proposed.Subject != "sub-kim" {
-		t.Errorf("the second taken back: %+v", undone)
+		t.Errorf("after an undo of the second approval: %+v", undone)
 	}
 	gone := must(t)(approval.UndoDecision(first, first.Rev, "kim", at))
 	if gone.Proposed != nil || gone.State != approval.Pending {
-		t.Errorf("the first taken back: %+v", gone)
+		t.Errorf("after an undo of the first approval: %+v", gone)
 	}
 }
 
@@ -118,15 +118,15 @@ func TestProposalVoid(t *testing.T) {
 	}
 }
 
-// A program without the four-eyes rule keeps the member that it does not know.
+// A program without the four-eyes rule keeps the JSON member, although it does not know it.
 func TestProposalOfOlderProgram(t *testing.T) {
 	first := must(t)(approval.ApproveFourEyes(waiting(), "h1", kim(), noon))
 	older := must(t)(approval.Approve(first, "h1", kim(), noon.Add(time.Minute)))
 	if older.Proposed, older.Format = first.Proposed, first.Format; isApproved(older) {
-		t.Error("the approval of one person counts")
+		t.Error("the approval of one person is enough")
 	}
 	if next := must(t)(approval.ApproveFourEyes(older, "h1", sam(), noon.Add(2*time.Minute))); !isApproved(next) {
-		t.Errorf("the second person's does not: %+v", next)
+		t.Errorf("the approval of the second person is not enough: %+v", next)
 	}
 }
 
@@ -147,8 +147,8 @@ func TestRememberTakesTwo(t *testing.T) {
 	}
 }
 
-// No sequence of decisions by one person makes a definition count that needs two approvals and
-// lacks them. This holds for every change at the server and every loss of the store.
+// If a definition needs two approvals, no sequence of decisions by one person makes it approved.
+// This holds for every change at the server and every loss of the store.
 func TestOnePersonOpensNothing(t *testing.T) {
 	opened := 0
 	for seed := range uint64(4000) {
@@ -213,18 +213,18 @@ func TestOnePersonOpensNothing(t *testing.T) {
 			versions = append(versions, r)
 			if isApproved(r) {
 				if opened++; len(people) == 1 {
-					t.Fatalf("one person opened it: %q", trace)
+					t.Fatalf("one person alone got it approved: %q", trace)
 				}
 			}
 		}
 	}
 	if opened == 0 {
-		t.Error("nor did two people ever")
+		t.Error("two people never got it approved")
 	}
 }
 
-// An issuer may give two people one name. The line of the second approval says that they are two
-// people.
+// An issuer may give two people the same name. The audit line of the second approval says that they
+// are different people.
 func TestTwoOfOneName(t *testing.T) {
 	first, second := kim(), kim()
 	second.Subject = first.Subject + "-other"

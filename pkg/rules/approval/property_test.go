@@ -117,7 +117,7 @@ func (l *life) decide(t *testing.T, rng *rand.Rand, h tool.Hash, now time.Time) 
 		next, _, err = approval.Enable(*l.record, ada, now)
 	}
 	if !errors.Is(err, want) {
-		t.Fatalf("%v, want %v, at current %s after %q", err, want, l.current, l.trace)
+		t.Fatalf("error %v, want %v, at current %s after %q", err, want, l.current, l.trace)
 	}
 	return next, err == nil
 }
@@ -134,7 +134,7 @@ func (v *truth) block(h tool.Hash) {
 	}
 }
 
-// undo takes back the last decision, or checks that this is refused.
+// undo undoes the last decision. If that is too late, it checks that UndoDecision refuses.
 func (l *life) undo(t *testing.T, now time.Time) {
 	l.did("undo")
 	next, e, err := approval.UndoDecision(*l.record, l.record.Rev, "bob", now)
@@ -253,7 +253,7 @@ func TestTransitionsArePure(t *testing.T) {
 	}
 }
 
-// A transition does not change its input record: another try may begin with it.
+// A transition does not change its input record: a second try may start with that record.
 func TestTransitionsLeaveTheirInput(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -267,7 +267,7 @@ func TestTransitionsLeaveTheirInput(t *testing.T) {
 			now = soon(rng, now)
 			l.step(t, rng, now)
 			if given != nil && cmp.Diff(approval.Record{}, *given) != before {
-				t.Fatalf("the record that was given is another after %q", l.trace)
+				t.Fatalf("a transition changed its input record after %q", l.trace)
 			}
 		}
 	}
@@ -346,7 +346,7 @@ func TestBlocksOutliveLosses(t *testing.T) {
 	}
 }
 
-// A rename opens nothing that was blocked, even to a name that the server had before.
+// A rename makes no blocked definition callable, even if the server had the new name before.
 func TestBlocksOutliveRenames(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -374,11 +374,11 @@ func TestBlocksOutliveRenames(t *testing.T) {
 		}
 		for h := range blocked {
 			if disabled, _ := approval.Facts(&next, approval.Off, h); disabled != lock.Yes {
-				t.Fatalf("%s is open after\n%q\n%q", h, lives[0].trace, lives[1].trace)
+				t.Fatalf("%s was blocked, but is open after\n%q\n%q", h, lives[0].trace, lives[1].trace)
 			}
 		}
 		if slices.ContainsFunc(next.ApprovedBefore, func(m approval.Remembered) bool { return blocked[m.Hash] }) {
-			t.Fatalf("what is blocked was approved before: %+v", next)
+			t.Fatalf("ApprovedBefore has a blocked definition: %+v", next)
 		}
 	}
 }

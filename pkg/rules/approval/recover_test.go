@@ -21,15 +21,15 @@ func TestIsLost(t *testing.T) {
 		stored, known *approval.Record
 		want          bool
 	}{
-		{"the same", at(4, noon), at(4, noon), false},
-		{"a newer one", at(5, noon.Add(1)), at(4, noon), false},
-		{"an older one", at(3, noon.Add(-1)), at(4, noon), true},
-		{"an older one that was written later", at(3, noon.Add(time.Hour)), at(4, noon), true},
-		{"another one of the same revision", at(4, noon.Add(time.Hour)), at(4, noon), true},
-		{"the same revision, its time not known", at(4, noon), at(4, time.Time{}), false},
-		{"none", nil, at(1, noon), true},
-		{"one that nobody knew", at(1, noon), nil, false},
-		{"none that nobody knew", nil, nil, false},
+		{"the same record", at(4, noon), at(4, noon), false},
+		{"a newer record", at(5, noon.Add(1)), at(4, noon), false},
+		{"an older record", at(3, noon.Add(-1)), at(4, noon), true},
+		{"an older record that was written later", at(3, noon.Add(time.Hour)), at(4, noon), true},
+		{"another record of the same revision", at(4, noon.Add(time.Hour)), at(4, noon), true},
+		{"the same revision at an unknown time", at(4, noon), at(4, time.Time{}), false},
+		{"no record", nil, at(1, noon), true},
+		{"a record that the catalog lacks", at(1, noon), nil, false},
+		{"no record in store and catalog", nil, nil, false},
 	} {
 		if got := approval.IsLost(test.stored, test.known); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
@@ -37,8 +37,8 @@ func TestIsLost(t *testing.T) {
 	}
 }
 
-// For every pair of store and catalog records, the recovered record is never more open than
-// either, and a person can restore either.
+// For every pair of a store record and a catalog record, the recovered record is at least as strict
+// as both. A person can restore each of the two.
 func TestRecoverAndSettle(t *testing.T) {
 	version := func(approved tool.Hash, disabled bool, rev int64) *approval.Record {
 		r := decidedRecord(map[tool.Hash]approval.State{"": approval.Pending, "h1": approval.Changed, "h2": approval.Approved}[approved], approved, "h2")
@@ -95,7 +95,7 @@ func TestAcceptStoreOfAnotherServer(t *testing.T) {
 	r, _ := approval.Recover(&stored, &known, noon)
 	got, _, err := approval.AcceptStore(r, "ann", noon)
 	if err != nil || got.State != approval.Pending {
-		t.Errorf("accepted what was approved at another URL: %+v, %v", got, err)
+		t.Errorf("AcceptStore kept an approval of another URL: %+v, %v", got, err)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// started returns a sighting of the definition with the hash, from a server that starts this
-// version of a package.
+// started returns an observation of the definition with this hash. Its server runs this version of
+// a package.
 func started(h tool.Hash, version string, now time.Time) approval.Observation {
 	d := seen(h, approval.OnChange, false, now)
 	d.URL = "cmd:" + version
@@ -19,7 +19,7 @@ func started(h tool.Hash, version string, now time.Time) approval.Observation {
 	return d
 }
 
-// at1 is a record that ada approved at version 1, as the store has it.
+// at1 returns a record that ada approved at version 1, as the store has it.
 func at1() approval.Record {
 	r := decidedRecord(approval.Approved, "h1", "h1")
 	d := started("h1", "1", noon)
@@ -43,15 +43,15 @@ func TestCarryable(t *testing.T) {
 		steps []func(*approval.Record)
 		want  string
 	}{
-		"the same definition":         {[]func(*approval.Record){see("h1", "2")}, "x@1"},
-		"another definition":          {[]func(*approval.Record){see("h2", "2")}, ""},
-		"the same one later":          {[]func(*approval.Record){see("h2", "2"), see("h1", "2")}, "x@1"},
-		"two versions later":          {[]func(*approval.Record){see("h2", "2"), see("h1", "3")}, "x@1"},
-		"what was approved, not seen": {[]func(*approval.Record){see("h2", "1"), see("h2", "2")}, ""},
+		"the same definition": {[]func(*approval.Record){see("h1", "2")}, "x@1"},
+		"another definition":  {[]func(*approval.Record){see("h2", "2")}, ""},
+		"the same one later":  {[]func(*approval.Record){see("h2", "2"), see("h1", "2")}, "x@1"},
+		"two versions later":  {[]func(*approval.Record){see("h2", "2"), see("h1", "3")}, "x@1"},
+		"changed before":      {[]func(*approval.Record){see("h2", "1"), see("h2", "2")}, ""},
 		"disabled": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
 			*r = decided(approval.Disable(*r, ann, later))
 		}}, ""},
-		"decided about since": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+		"blocked and unblocked since": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
 			*r = decided(approval.Block(*r, "h1", ann, later))
 			*r = decided(approval.Unblock(*r, "h1", ann, later))
 		}}, ""},
@@ -62,18 +62,18 @@ func TestCarryable(t *testing.T) {
 		"approved by the first of two": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
 			*r = decided(approval.ApproveFourEyes(*r, "h1", ann, later))
 		}}, "x@1"},
-		"the store had lost it": {[]func(*approval.Record){func(r *approval.Record) { r.Loss = &approval.Loss{At: noon} }, see("h1", "2")}, ""},
-		"an older gateway took the first of two for enough": {[]func(*approval.Record){func(r *approval.Record) {
+		"the store had lost the record": {[]func(*approval.Record){func(r *approval.Record) { r.Loss = &approval.Loss{At: noon} }, see("h1", "2")}, ""},
+		"an older gateway accepted one approval of two": {[]func(*approval.Record){func(r *approval.Record) {
 			r.Proposed = &approval.Proposal{Hash: "h1", By: "ada", Subject: "2", At: noon.Add(-time.Hour)}
 			r.ApprovedBefore = []approval.Remembered{{Hash: "h1", By: "ada", At: noon}}
 		}, see("h1", "2")}, ""},
-		"another program between": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+		"a program without versions in between": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
 			*r, _, _ = approval.Observe(r, seen("h1", approval.OnChange, false, hour))
 		}, see("h1", "2")}, ""},
-		"an older gateway moved it, and somebody approved it there": {[]func(*approval.Record){func(r *approval.Record) {
+		"an older gateway changed the URL, and somebody approved there": {[]func(*approval.Record){func(r *approval.Record) {
 			r.URL = "https://mcp.example.com" // with the earlier release
 		}, see("h1", "2")}, ""},
-		"an older gateway moved it with what was approved": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+		"an older gateway changed the URL and kept the approval": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
 			r.URL = "https://mcp.example.com"
 		}}, ""},
 	} {
@@ -96,10 +96,10 @@ func TestObserveRelease(t *testing.T) {
 		t.Errorf("changed %v, line %+v: %s", changed, e, cmp.Diff(want, next))
 	}
 	if _, _, changed := approval.Observe(&next, started("h1", "1", noon)); changed {
-		t.Error("it is written again")
+		t.Error("a second observation changes the record again")
 	}
 	next.Release.Version = string(make([]byte, approval.MaxName+1))
 	if err := next.Check(); err == nil {
-		t.Errorf("a long version: %v", err)
+		t.Errorf("Check accepts a long version: %v", err)
 	}
 }

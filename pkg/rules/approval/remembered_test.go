@@ -40,15 +40,15 @@ func TestApproveRemembers(t *testing.T) {
 		t.Errorf("remembered (-want +got):\n%s", d)
 	}
 	if _, ok := r.Earlier(); ok {
-		t.Error("an approved definition is said to wait")
+		t.Error("Earlier reports that an approved definition waits")
 	}
 
 	back := observed(&r, "h2")
 	if m, ok := back.Earlier(); back.State != approval.Changed || !ok || m != want[1] {
-		t.Errorf("the definition of before is %s, approved once %v %+v; want it to wait, with who approved it", back.State, ok, m)
+		t.Errorf("the earlier definition is %s, Earlier = %v %+v; want it to wait, with its approver", back.State, ok, m)
 	}
 	if m, ok := observed(&r, "h9").Earlier(); ok {
-		t.Errorf("a new definition was approved once: %+v", m)
+		t.Errorf("Earlier reports an approval of a new definition: %+v", m)
 	}
 	if again := observed(&back, "h3"); again.State != approval.Approved {
 		t.Errorf("the definition approved last is %s when it comes back", again.State)
@@ -88,8 +88,8 @@ func TestApproveRemembersAnUnknownApprover(t *testing.T) {
 	}
 }
 
-// After a server gets a new name, an open tool stays open if its definition is the same, and a
-// locked tool stays locked.
+// After a server gets a new name, a callable tool stays callable if its definition is the same, and
+// a locked tool stays locked.
 func TestObserveUnderANewName(t *testing.T) {
 	disabled := func(r approval.Record) approval.Record { r.Disabled = true; return r }
 	elsewhere := func(r approval.Record) approval.Record { r.URL = "https://other.example.com"; return r }
@@ -110,10 +110,10 @@ func TestObserveUnderANewName(t *testing.T) {
 		{"another definition of a disabled tool waits and is disabled", disabled(ok), nil, "h2", approval.Pending, true},
 		{"an approved definition that comes back with the name waits", changed, nil, "h1", approval.Pending, false},
 		{"a record of another URL approves nothing", elsewhere(ok), nil, "h1", approval.Pending, false},
-		{"an old record that waits holds", ok, &wait, "h1", approval.Pending, false},
-		{"a waiting record holds over an old approval", wait, &ok, "h1", approval.Pending, false},
+		{"an old record of the new name that waits wins", ok, &wait, "h1", approval.Pending, false},
+		{"a waiting record wins over an old approval", wait, &ok, "h1", approval.Pending, false},
 		{"both approve", ok, &ok, "h1", approval.Approved, false},
-		{"a disabled one holds over an old record", disabled(ok), &ok, "h1", approval.Approved, true},
+		{"a disabled record wins over an old record", disabled(ok), &ok, "h1", approval.Approved, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := seen(test.hash, approval.OnChange, true, noon)

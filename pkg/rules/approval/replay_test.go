@@ -64,47 +64,47 @@ func TestReplay(t *testing.T) {
 		want             string
 		closing, opening []string
 	}{
-		"nothing":                           {open, nil, "approved", nil, nil},
-		"a block":                           {open, pasts{did(1, "block", hashA)}, "blocked", []string{"block"}, nil},
-		"a block of another definition":     {open, pasts{did(1, "block", hashB)}, "approved", []string{"block"}, nil},
-		"a block that the record has":       {blocked, pasts{did(1, "block", hashA)}, "blocked", nil, nil},
-		"a disable":                         {open, pasts{did(1, "disable", hashA)}, "approved, disabled", []string{"disable"}, nil},
-		"a disable that the record has":     {off, pasts{did(1, "disable", hashA)}, "approved, disabled", nil, nil},
-		"as old as the record":              {open, pasts{did(0, "disable", hashA)}, "approved", nil, nil},
-		"older than the record":             {open, pasts{did(-1, "disable", hashA)}, "approved", nil, nil},
-		"disable, enable":                   {open, pasts{did(1, "disable", hashA), did(2, "enable", hashA)}, "approved", nil, nil},
-		"not in order":                      {open, pasts{did(2, "enable", hashA), did(1, "disable", hashA)}, "approved", nil, nil},
-		"enable, disable":                   {open, pasts{did(1, "enable", hashA), did(2, "disable", hashA)}, "approved, disabled", []string{"disable"}, nil},
-		"both at one moment":                {open, pasts{did(1, "disable", hashA), did(1, "enable", hashA)}, "approved, disabled", []string{"disable"}, nil},
-		"block, approve at one moment":      {open, pasts{did(1, "block", hashA), did(1, "approve", hashA)}, "blocked", []string{"block"}, nil},
-		"an enable alone":                   {off, pasts{did(1, "enable", hashA)}, "approved, disabled", nil, []string{"enable"}},
-		"an enable that is not sure":        {open, pasts{did(1, "disable", hashA), unsure(did(2, "enable", hashA))}, "approved, disabled", []string{"disable"}, []string{"enable"}},
-		"an enable after a gap":             {open, pasts{did(1, "disable", hashA), later(did(2, "enable", hashA))}, "approved, disabled", []string{"disable"}, []string{"enable"}},
-		"an approval":                       {waiting, pasts{did(1, "approve", hashA)}, "pending", nil, []string{"approve"}},
-		"an approval, then a block":         {waiting, pasts{did(1, "approve", hashA), did(2, "block", hashA)}, "blocked", []string{"block"}, nil},
-		"an approval of another definition": {open, pasts{did(1, "approve", hashB)}, "pending", nil, []string{"approve"}},
-		"an approval that the record has":   {open, pasts{did(1, "approve", hashA)}, "approved", nil, nil},
-		"block, approve":                    {open, pasts{did(1, "block", hashA), did(2, "approve", hashA)}, "approved", nil, nil},
-		"block, approve after a gap":        {open, pasts{did(1, "block", hashA), later(did(2, "approve", hashA))}, "blocked", []string{"block"}, []string{"approve"}},
-		"block, unblock":                    {open, pasts{did(1, "block", hashA), did(2, "unblock", hashA)}, "pending", []string{"block"}, nil},
-		"an unblock alone":                  {blocked, pasts{did(1, "unblock", hashA)}, "blocked", nil, []string{"unblock"}},
-		"block, undo":                       {open, pasts{did(1, "block", hashA), undid(2, "block", hashA)}, "approved", nil, nil},
-		"block, undo that is not sure":      {open, pasts{did(1, "block", hashA), unsure(undid(2, "block", hashA))}, "blocked", []string{"block"}, []string{"undo"}},
-		"disable, undo":                     {open, pasts{did(1, "disable", hashA), undid(2, "disable", hashA)}, "approved", nil, nil},
-		"undo of an earlier disable":        {off, pasts{undid(1, "disable", hashA)}, "approved, disabled", nil, []string{"undo"}},
-		"undo of an earlier approval":       {open, pasts{undid(1, "approve", hashA)}, "pending", []string{"undo"}, nil},
-		"undo of an earlier enable":         {open, pasts{undid(1, "enable", hashA)}, "approved, disabled", []string{"undo"}, nil},
-		"undo of an earlier unblock":        {open, pasts{undid(1, "unblock", hashA)}, "blocked", []string{"undo"}, nil},
-		"undo of something unknown":         {open, pasts{undid(1, "", hashA)}, "pending, disabled", []string{"undo"}, nil},
-		"disable, enable, undo":             {open, pasts{did(1, "disable", hashA), did(2, "enable", hashA), undid(3, "enable", hashA)}, "approved, disabled", []string{"disable"}, nil},
-		"approve, undo":                     {waiting, pasts{did(1, "approve", hashA), undid(2, "approve", hashA)}, "pending", nil, nil},
-		"the store's word was taken":        {open, pasts{did(1, "approvals-accept", hashA)}, "pending", []string{"approvals-accept"}, nil},
-		"what no person does":               {open, pasts{did(1, "change", hashA), did(2, "invented", hashA)}, "approved", nil, nil},
+		"nothing":                            {open, nil, "approved", nil, nil},
+		"a block":                            {open, pasts{did(1, "block", hashA)}, "blocked", []string{"block"}, nil},
+		"a block of another definition":      {open, pasts{did(1, "block", hashB)}, "approved", []string{"block"}, nil},
+		"a block that the record has":        {blocked, pasts{did(1, "block", hashA)}, "blocked", nil, nil},
+		"a disable":                          {open, pasts{did(1, "disable", hashA)}, "approved, disabled", []string{"disable"}, nil},
+		"a disable that the record has":      {off, pasts{did(1, "disable", hashA)}, "approved, disabled", nil, nil},
+		"as old as the record":               {open, pasts{did(0, "disable", hashA)}, "approved", nil, nil},
+		"older than the record":              {open, pasts{did(-1, "disable", hashA)}, "approved", nil, nil},
+		"disable, enable":                    {open, pasts{did(1, "disable", hashA), did(2, "enable", hashA)}, "approved", nil, nil},
+		"not in order":                       {open, pasts{did(2, "enable", hashA), did(1, "disable", hashA)}, "approved", nil, nil},
+		"enable, disable":                    {open, pasts{did(1, "enable", hashA), did(2, "disable", hashA)}, "approved, disabled", []string{"disable"}, nil},
+		"disable, enable at one moment":      {open, pasts{did(1, "disable", hashA), did(1, "enable", hashA)}, "approved, disabled", []string{"disable"}, nil},
+		"block, approve at one moment":       {open, pasts{did(1, "block", hashA), did(1, "approve", hashA)}, "blocked", []string{"block"}, nil},
+		"an enable alone":                    {off, pasts{did(1, "enable", hashA)}, "approved, disabled", nil, []string{"enable"}},
+		"an enable that is not sure":         {open, pasts{did(1, "disable", hashA), unsure(did(2, "enable", hashA))}, "approved, disabled", []string{"disable"}, []string{"enable"}},
+		"an enable after a gap":              {open, pasts{did(1, "disable", hashA), later(did(2, "enable", hashA))}, "approved, disabled", []string{"disable"}, []string{"enable"}},
+		"an approval":                        {waiting, pasts{did(1, "approve", hashA)}, "pending", nil, []string{"approve"}},
+		"an approval, then a block":          {waiting, pasts{did(1, "approve", hashA), did(2, "block", hashA)}, "blocked", []string{"block"}, nil},
+		"an approval of another definition":  {open, pasts{did(1, "approve", hashB)}, "pending", nil, []string{"approve"}},
+		"an approval that the record has":    {open, pasts{did(1, "approve", hashA)}, "approved", nil, nil},
+		"block, approve":                     {open, pasts{did(1, "block", hashA), did(2, "approve", hashA)}, "approved", nil, nil},
+		"block, approve after a gap":         {open, pasts{did(1, "block", hashA), later(did(2, "approve", hashA))}, "blocked", []string{"block"}, []string{"approve"}},
+		"block, unblock":                     {open, pasts{did(1, "block", hashA), did(2, "unblock", hashA)}, "pending", []string{"block"}, nil},
+		"an unblock alone":                   {blocked, pasts{did(1, "unblock", hashA)}, "blocked", nil, []string{"unblock"}},
+		"block, undo":                        {open, pasts{did(1, "block", hashA), undid(2, "block", hashA)}, "approved", nil, nil},
+		"block, undo that is not sure":       {open, pasts{did(1, "block", hashA), unsure(undid(2, "block", hashA))}, "blocked", []string{"block"}, []string{"undo"}},
+		"disable, undo":                      {open, pasts{did(1, "disable", hashA), undid(2, "disable", hashA)}, "approved", nil, nil},
+		"undo of an earlier disable":         {off, pasts{undid(1, "disable", hashA)}, "approved, disabled", nil, []string{"undo"}},
+		"undo of an earlier approval":        {open, pasts{undid(1, "approve", hashA)}, "pending", []string{"undo"}, nil},
+		"undo of an earlier enable":          {open, pasts{undid(1, "enable", hashA)}, "approved, disabled", []string{"undo"}, nil},
+		"undo of an earlier unblock":         {open, pasts{undid(1, "unblock", hashA)}, "blocked", []string{"undo"}, nil},
+		"undo of something unknown":          {open, pasts{undid(1, "", hashA)}, "pending, disabled", []string{"undo"}, nil},
+		"disable, enable, undo":              {open, pasts{did(1, "disable", hashA), did(2, "enable", hashA), undid(3, "enable", hashA)}, "approved, disabled", []string{"disable"}, nil},
+		"approve, undo":                      {waiting, pasts{did(1, "approve", hashA), undid(2, "approve", hashA)}, "pending", nil, nil},
+		"a person chose the store's version": {open, pasts{did(1, "approvals-accept", hashA)}, "pending", []string{"approvals-accept"}, nil},
+		"actions that are not of people":     {open, pasts{did(1, "change", hashA), did(2, "invented", hashA)}, "approved", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := approval.Replay(test.from, known, test.past)
 			if s := access(got.Record); s != test.want {
-				t.Errorf("it is %q, want %q", s, test.want)
+				t.Errorf("access is %q, want %q", s, test.want)
 			}
 			if diff := cmp.Diff(test.closing, actions(got.Closing)); diff != "" {
 				t.Errorf("closing (-want +got):\n%s", diff)
@@ -113,14 +113,14 @@ func TestReplay(t *testing.T) {
 				t.Errorf("opening (-want +got):\n%s", diff)
 			}
 			if changed := !cmp.Equal(test.from, got.Record); changed != got.Changed {
-				t.Errorf("changed is %t, and it did change: %t", got.Changed, changed)
+				t.Errorf("Changed is %t, but the record changed: %t", got.Changed, changed)
 			}
 		})
 	}
 }
 
-// Replay opens no record that was closed, for any content of the audit. If lines are missing or
-// doubtful, the record is at least as closed as with all lines certain.
+// For any content of the audit, Replay never makes a record less strict. If lines are missing or
+// doubtful, the record is at least as strict as with certain lines.
 func TestReplayNeverOpens(t *testing.T) {
 	verbs := []string{"disable", "enable", "block", "unblock", "approve", "propose", "undo disable", "undo enable", "undo block", "undo unblock", "undo approve", "undo ?", "approvals-accept"}
 	for _, from := range []approval.Record{
@@ -142,14 +142,14 @@ func TestReplayNeverOpens(t *testing.T) {
 			}
 			got := approval.Replay(from, known, past).Record
 			if from.Disabled && !got.Disabled || got.ApprovedHash != "" && got.ApprovedHash != from.ApprovedHash || len(got.Blocked) < len(from.Blocked) {
-				t.Fatalf("%v opens %+v: %+v", past, from, got)
+				t.Fatalf("%v makes %+v less strict: %+v", past, from, got)
 			}
 			for i := range past {
 				past[i].Sure = true
 			}
 			sure := approval.Replay(from, known, past).Record
 			if sure.Disabled && !got.Disabled || sure.ApprovedHash == "" && got.ApprovedHash != "" || len(got.Blocked) < len(sure.Blocked) {
-				t.Fatalf("of %+v, doubtful lines of %v open %+v, want at least %+v", from, past, got, sure)
+				t.Fatalf("from %+v, doubtful lines of %v make %+v, which is less strict than %+v", from, past, got, sure)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func cutUndo(verb string) (action string, isUndo bool) {
 	return "", false
 }
 
-// A settlement and the replay are one record, so a crash cannot separate them.
+// One record has the result of both the settlement and the replay, so a crash cannot separate them.
 func TestKeepReplayed(t *testing.T) {
 	r := approval.Record{Server: "s", Tool: "t", CurrentHash: hashA, ApprovedHash: hashA, State: approval.Approved, Rev: 3, UpdatedAt: known}
 	lost, _ := approval.Recover(nil, &r, known.Add(time.Hour))
@@ -177,7 +177,7 @@ func TestKeepReplayed(t *testing.T) {
 	}
 	r.UpdatedAt, r.DecidedAt = known.Add(time.Hour), known // a sync wrote it since
 	if next, _, re, err := approval.KeepReplayed(r, append(past, did(90, "disable", hashA)), "kim", known.Add(2*time.Hour)); err != nil || !re.Changed || access(next) != "approved, disabled" {
-		t.Errorf("of a store that was set back: %+v, %v", re, err)
+		t.Errorf("after the store was set back: %+v, %v", re, err)
 	}
 	next.UpdatedAt = known.Add(2 * time.Hour)
 	if _, _, re, err := approval.KeepReplayed(next, past, "kim", known.Add(3*time.Hour)); err != nil || re.Changed {

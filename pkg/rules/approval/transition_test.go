@@ -20,7 +20,7 @@ var (
 	id   = tool.ID{Server: "github", Name: "create_issue"}
 )
 
-// seen returns a sighting of the tool with the definition that hashes to h.
+// seen returns an observation of the tool with the definition whose hash is h.
 func seen(h tool.Hash, mode approval.Mode, baseline bool, now time.Time) approval.Observation {
 	return approval.Observation{
 		ID: id, URL: "https://mcp.example.com", Definition: definition(h), Hash: h,
@@ -62,7 +62,7 @@ func TestObserveNew(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got, e, changed := approval.Observe(nil, seen("h1", test.mode, test.baseline, noon))
 			if !changed {
-				t.Error("there is nothing to store")
+				t.Error("Observe reports no change")
 			}
 			want := approval.Record{
 				Server: id.Server, Tool: id.Name, URL: "https://mcp.example.com", State: test.state,
@@ -97,16 +97,16 @@ func TestObserveKnown(t *testing.T) {
 		action    string // "": no audit line
 		unchanged bool
 	}{
-		{"the same definition is nothing new", decidedRecord(approval.Approved, "h1", "h1"), "h1", minute, approval.Approved, "h1", "", true},
-		{"nor is it a year later", decidedRecord(approval.Approved, "h1", "h1"), "h1", 365 * day, approval.Approved, "h1", "", true},
+		{"the same definition is no change", decidedRecord(approval.Approved, "h1", "h1"), "h1", minute, approval.Approved, "h1", "", true},
+		{"the same definition a year later is no change", decidedRecord(approval.Approved, "h1", "h1"), "h1", 365 * day, approval.Approved, "h1", "", true},
 		{"another definition of an approved tool is a change", decidedRecord(approval.Approved, "h1", "h1"), "h2", minute, approval.Changed, "h1", "change", false},
 		{"a third definition stays a change", decidedRecord(approval.Changed, "h1", "h2"), "h3", minute, approval.Changed, "h1", "change", false},
-		{"a changed tool seen again is nothing new", decidedRecord(approval.Changed, "h1", "h2"), "h2", minute, approval.Changed, "h1", "", true},
+		{"a changed tool seen again is no change", decidedRecord(approval.Changed, "h1", "h2"), "h2", minute, approval.Changed, "h1", "", true},
 		{"the approved definition again is approved", decidedRecord(approval.Changed, "h1", "h2"), "h1", minute, approval.Approved, "h1", "restore", false},
 		{"a waiting tool seen again waits", decidedRecord(approval.Pending, "", "h1"), "h1", minute, approval.Pending, "", "", true},
 		{"another definition of a waiting tool waits", decidedRecord(approval.Pending, "", "h1"), "h2", minute, approval.Pending, "", "change", false},
-		{"a tool that was gone for a year is held against its record", decidedRecord(approval.Approved, "h1", "h1"), "h2", 365 * day, approval.Changed, "h1", "change", false},
-		{"a definition without a hash is not looked at", decidedRecord(approval.Approved, "h1", "h1"), "", day, approval.Approved, "h1", "", true},
+		{"a tool that was gone for a year is compared with its record", decidedRecord(approval.Approved, "h1", "h1"), "h2", 365 * day, approval.Changed, "h1", "change", false},
+		{"a definition without a hash is ignored", decidedRecord(approval.Approved, "h1", "h1"), "", day, approval.Approved, "h1", "", true},
 	} {
 		for _, mode := range []approval.Mode{approval.Manual, approval.OnChange, approval.Off} {
 			for _, baseline := range []bool{false, true} {
@@ -149,9 +149,9 @@ func TestObserveAtAnotherURL(t *testing.T) {
 		wantURL    string
 		wantAction string
 	}{
-		{"what was approved at the old one counts no longer", "https://mcp.example.com", there, approval.Pending, there, "move"},
-		{"a record from before URLs were kept takes it on", "", there, approval.Approved, there, ""},
-		{"a caller that does not say where changes nothing", there, "", approval.Approved, there, ""},
+		{"an approval at the old URL no longer counts", "https://mcp.example.com", there, approval.Pending, there, "move"},
+		{"a record without a URL gets the URL", "", there, approval.Approved, there, ""},
+		{"an observation without a URL changes nothing", there, "", approval.Approved, there, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := decidedRecord(approval.Approved, "h1", "h1")
@@ -181,10 +181,10 @@ func TestApprove(t *testing.T) {
 		{"a waiting tool", decidedRecord(approval.Pending, "", "h1"), "h1", false},
 		{"a changed tool", decidedRecord(approval.Changed, "h1", "h2"), "h2", false},
 		{"an approved tool again", decidedRecord(approval.Approved, "h1", "h1"), "h1", false},
-		{"what a changed tool was", decidedRecord(approval.Changed, "h1", "h2"), "h1", true},
-		{"what no one ever saw", decidedRecord(approval.Pending, "", "h1"), "h9", true},
+		{"the earlier definition of a changed tool", decidedRecord(approval.Changed, "h1", "h2"), "h1", true},
+		{"a hash that was never seen", decidedRecord(approval.Pending, "", "h1"), "h9", true},
 		{"no hash", decidedRecord(approval.Pending, "", "h1"), "", true},
-		{"no hash of a record without one", decidedRecord(approval.Pending, "", ""), "", true},
+		{"no hash, and a record without a hash", decidedRecord(approval.Pending, "", ""), "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.record
@@ -270,7 +270,7 @@ func TestFacts(t *testing.T) {
 		{"approved at this hash, manual", &approved, approval.Manual, "h1", lock.Yes},
 		{"approved at another hash", &approved, approval.OnChange, "h2", lock.No},
 		{"changed since", &changed, approval.OnChange, "h2", lock.No},
-		{"changed since, asked for the approved one", &changed, approval.OnChange, "h1", lock.No},
+		{"changed since, with the approved hash", &changed, approval.OnChange, "h1", lock.No},
 		{"waiting", &waiting, approval.Manual, "h1", lock.No},
 		{"no record", nil, approval.Manual, "h1", lock.No},
 		{"no record, on_change", nil, approval.OnChange, "h1", lock.No},
@@ -280,7 +280,7 @@ func TestFacts(t *testing.T) {
 		{"approval off, changed", &changed, approval.Off, "h2", lock.Yes},
 		{"approval off, no hash", &waiting, approval.Off, "", lock.Yes},
 		{"no mode", &approved, "", "h1", lock.Unknown},
-		{"a mode from the future", &approved, "sometimes", "h1", lock.Unknown},
+		{"an unknown mode", &approved, "sometimes", "h1", lock.Unknown},
 	} {
 		if user, got := approval.Facts(test.record, test.mode, test.hash); got != test.want || user != lock.No {
 			t.Errorf("%s: disabled %v, approved %v; want %v, %v", test.name, user, got, lock.No, test.want)

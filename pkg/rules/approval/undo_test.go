@@ -75,7 +75,7 @@ func TestUndoRefused(t *testing.T) {
 		want   error
 	}{
 		"too late":                 {r, r.Rev, approval.UndoTime + 1, approval.ErrNoUndo},
-		"long before it":           {r, r.Rev, -time.Hour, approval.ErrNoUndo},
+		"before the decision":      {r, r.Rev, -time.Hour, approval.ErrNoUndo},
 		"another revision":         {r, r.Rev - 1, 0, approval.ErrConflict},
 		"an undo":                  {undone, undone.Rev, 0, approval.ErrNoUndo},
 		"a sync wrote since":       {changed, changed.Rev, 0, approval.ErrNoUndo},
@@ -87,16 +87,16 @@ func TestUndoRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 		if can := test.record.CanUndo(noon.Add(test.after)); can && errors.Is(test.want, approval.ErrNoUndo) {
-			t.Errorf("%s: it is said to be possible", name)
+			t.Errorf("%s: CanUndo reports true", name)
 		}
 	}
 	if _, _, err := approval.UndoDecision(r, r.Rev, "", noon); err == nil {
-		t.Error("nobody undid it")
+		t.Error("UndoDecision without an actor succeeds")
 	}
 }
 
-// An undo restores the approved definition byte for byte if the record had room for it. If it had
-// none, the decision stays, and says that it cannot be undone.
+// An undo restores the approved definition byte for byte if the record had room for it. If the
+// record had no room, the decision stays, and CanUndo reports false.
 func TestUndoOfLongDefinitions(t *testing.T) {
 	text := func(c string, n int) []byte { return []byte(strings.Repeat(c, n)) }
 	for _, test := range []struct {
@@ -115,11 +115,11 @@ func TestUndoOfLongDefinitions(t *testing.T) {
 			t.Fatalf("Approve of %d bytes = %s, %v", test.size, next.State, err)
 		}
 		if next = next.Next(noon); next.CanUndo(noon) != test.want {
-			t.Fatalf("undo of %d bytes beside %d: %v", test.size, test.rest, next.CanUndo(noon))
+			t.Fatalf("CanUndo of %d and %d bytes = %v", test.size, test.rest, next.CanUndo(noon))
 		}
 		if test.want {
 			if back, _, err := approval.UndoDecision(next, next.Rev, "bob", noon); err != nil || string(back.Approved) != string(r.Approved) {
-				t.Errorf("the definition of before has %d bytes (%v)", len(back.Approved), err)
+				t.Errorf("the restored definition has %d bytes (%v)", len(back.Approved), err)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func TestCallEvent(t *testing.T) {
 			e.SetSentArguments(nil)
 			e.Outcome = "available"
 		}, audit.Line{Decision: audit.Allowed, Definition: "d1", ArgsAsked: empty, ArgsSent: empty, Outcome: "available"}},
-		{"held back after it was sent", func(e *audit.CallEvent) {
+		{"locked after Allow", func(e *audit.CallEvent) {
 			e.SetArguments(nil)
 			e.Allow("d1")
 			e.SetSentArguments(nil)
@@ -72,14 +72,14 @@ func TestCallEvent(t *testing.T) {
 func TestHashArguments(t *testing.T) {
 	// printf %s "$json" | sha256sum, of the canonical form
 	const sum = "09ad9fd2fb648cb2f62141215828ea00a62c299db05d20aa9ade2f527a301cc6"
-	t.Run("one hash for two writings", func(t *testing.T) {
+	t.Run("two spellings of the same JSON have one hash", func(t *testing.T) {
 		for _, args := range []string{`{"a":1,"b":"é"}`, "{ \"b\": \"\\u00e9\",\n\"a\": 1.0 }"} {
 			if got := audit.HashArguments(json.RawMessage(args)); got != sum {
 				t.Errorf("%s: %s", args, got)
 			}
 		}
 	})
-	t.Run("what has no canonical form has the hash of its bytes", func(t *testing.T) {
+	t.Run("JSON without a canonical form has the hash of its bytes", func(t *testing.T) {
 		a, b := audit.HashArguments(json.RawMessage("\"\xff\"")), audit.HashArguments(json.RawMessage("\"\xfe\""))
 		if len(a) != 64 || a == b {
 			t.Errorf("%s %s", a, b)
@@ -112,7 +112,7 @@ func TestLog(t *testing.T) {
 		t.Errorf("Ready = %v", err)
 	}
 	if err := audit.NewLog(k).Ready(t.Context()); err != nil {
-		t.Errorf("Ready of one that cannot say = %v", err)
+		t.Errorf("Ready of a sink without Ready = %v", err)
 	}
 	var none *audit.Log
 	if err := errors.Join(none.Write(t.Context(), audit.Line{}), none.Ready(t.Context())); err != nil {
@@ -170,7 +170,7 @@ func TestFilter(t *testing.T) {
 		"since later":    {audit.Filter{Since: at(6)}, []bool{false, false, false}},
 		"until its time": {audit.Filter{Until: at(5)}, []bool{false, false, false}},
 		"until later":    {audit.Filter{Until: at(6)}, []bool{true, true, true}},
-		"two of them":    {audit.Filter{Actor: "ci", Server: "fs"}, []bool{false, false, false}},
+		"two members":    {audit.Filter{Actor: "ci", Server: "fs"}, []bool{false, false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := []bool{test.f.Wants(call), test.f.Wants(own), test.f.Wants(event)}

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// hostile maps texts that others may write to the text in a cell.
+// hostile has texts of other people, each with the text that its cell must have.
 var hostile = map[string]string{
 	`=HYPERLINK("http://evil.example","x")`: `'=HYPERLINK("http://evil.example","x")`,
 	"+1+1":                                  "'+1+1",
@@ -68,12 +68,12 @@ func TestCSV(t *testing.T) {
 		}
 	}
 	if first := strings.SplitN(b.String(), ",", 5); !cmp.Equal(first[:4], []string{"v", "time", "kind", "agent"}) {
-		t.Errorf("it begins with %q", first)
+		t.Errorf("the file begins with %q", first)
 	}
 	// A reader other than Go's sees the same cells.
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Log("there is no python3 to read it as well")
+		t.Log("no python3: only Go read the file")
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), python, "-c", `import csv,sys

@@ -41,7 +41,7 @@ func (c *clock) set(t time.Time) {
 
 func day(n int) time.Time { return time.Date(2026, 3, n, 23, 59, 0, 0, time.UTC) }
 
-// A folder is a Dir with its parts.
+// A folder is a Dir with its path, clock and log.
 type folder struct {
 	*audit.Dir
 	t     *testing.T
@@ -72,7 +72,7 @@ func (f *folder) reopen() {
 	f.open()
 }
 
-// write writes a call of each tool.
+// write writes one line about a call for each tool.
 func (f *folder) write(tools ...string) {
 	f.t.Helper()
 	for _, name := range tools {
@@ -80,7 +80,7 @@ func (f *folder) write(tools ...string) {
 	}
 }
 
-// all returns, the newest first, the tools of calls and the kinds of other lines.
+// all returns the tools of calls and the kinds of other lines, the newest first.
 func (f *folder) all() string {
 	f.t.Helper()
 	lines, next, err := f.Read(f.t.Context(), audit.Filter{}, "", 1000)
@@ -141,8 +141,8 @@ func (f *folder) verify() (said string, ok bool) {
 	return string(out), err == nil
 }
 
-// Lines that are written at once are the same as lines that are written one by one. If they cannot
-// be written, each is counted.
+// WriteAll writes the same lines as a Write for each line. If the lines cannot be written, the Dir
+// counts each of them.
 func TestDirWritesTogether(t *testing.T) {
 	lines := func(f *folder, names ...string) (all []audit.Line) {
 		for _, name := range names {
@@ -166,12 +166,12 @@ func TestDirWritesTogether(t *testing.T) {
 	require.OK(t, os.RemoveAll(many.path))
 	require.OK(t, os.WriteFile(many.path, nil, 0o600))
 	if err := many.WriteAll(t.Context(), lines(many, "b:1", "b:2")); err == nil {
-		t.Error("lines were written where there is no folder")
+		t.Error("WriteAll succeeded without a folder")
 	}
 	require.OK(t, os.Remove(many.path))
 	many.write("b:3")
 	if got := many.all(); got != "b:3 note" {
-		t.Errorf("there is %q", got)
+		t.Errorf("read %q, want \"b:3 note\"", got)
 	}
 	found, _, err := many.Read(t.Context(), audit.Filter{}, "", 2)
 	if err != nil || !strings.HasPrefix(found[1].Note, "2 lines could not be written") {
@@ -269,7 +269,7 @@ func TestDirDays(t *testing.T) {
 	f.clock.set(day(30))
 	f.reopen()
 	if f.files() != "2026-03-06 2026-03-07 2026-03-08 2026-03-09" {
-		t.Errorf("the newest is gone before there is a newer one: %s", f.files())
+		t.Errorf("the newest file was removed before there was a newer file: %s", f.files())
 	}
 	f.write("c:1")
 	if said, ok := f.verify(); f.files() != "2026-03-30" || !ok {
@@ -286,8 +286,8 @@ func TestDirDamage(t *testing.T) {
 		{"torn", func(raw []byte) []byte { return raw[:len(raw)-20] }, "a:3 note damaged a:1"},
 		{"zeros after a loss of power", func(raw []byte) []byte { return append(raw, make([]byte, 100)...) }, "a:3 note damaged a:2 a:1"},
 		{"a line of zeros", func(raw []byte) []byte { return append(append(raw, make([]byte, 100)...), '\n') }, "a:3 note damaged a:2 a:1"},
-		{"not even its end", func(raw []byte) []byte { return raw[:len(raw)-1] }, "a:3 note a:2 a:1"},
-		{"a long one", func(raw []byte) []byte { return append(raw, bytes.Repeat([]byte("x"), 1<<20)...) }, "a:3 note damaged a:2 a:1"},
+		{"a line without its line end", func(raw []byte) []byte { return raw[:len(raw)-1] }, "a:3 note a:2 a:1"},
+		{"a long damaged line", func(raw []byte) []byte { return append(raw, bytes.Repeat([]byte("x"), 1<<20)...) }, "a:3 note damaged a:2 a:1"},
 		{"nothing is left", func([]byte) []byte { return nil }, "a:3"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestDirDamage(t *testing.T) {
 			}
 			said, ok := f.verify()
 			if damaged := strings.Contains(test.want, "damaged"); ok == damaged || strings.Count(said, "follows") > 1 {
-				t.Errorf("the chain: %s", said)
+				t.Errorf("verification says: %s", said)
 			}
 			f.reopen()
 			if got := f.all(); got != test.want {
@@ -312,12 +312,12 @@ func TestDirDamage(t *testing.T) {
 	}
 	t.Run("while it is open", func(t *testing.T) {
 		for name, do := range map[string]func(f *folder){
-			"a line is put in": func(f *folder) { f.change(4, func(raw []byte) []byte { return append(raw, "{\"v\":1}\n"...) }) },
-			"a line is taken": func(f *folder) {
+			"a line is inserted": func(f *folder) { f.change(4, func(raw []byte) []byte { return append(raw, "{\"v\":1}\n"...) }) },
+			"a line is removed": func(f *folder) {
 				f.change(4, func(raw []byte) []byte { return raw[:bytes.IndexByte(raw, '\n')+1] })
 			},
-			"the file is gone":   func(f *folder) { require.OK(t, os.Remove(f.file(4))) },
-			"the folder is gone": func(f *folder) { require.OK(t, os.RemoveAll(f.path)) },
+			"the file is removed":   func(f *folder) { require.OK(t, os.Remove(f.file(4))) },
+			"the folder is removed": func(f *folder) { require.OK(t, os.RemoveAll(f.path)) },
 		} {
 			f := newFolder(t)
 			f.write("a:1", "a:2")
@@ -329,7 +329,7 @@ func TestDirDamage(t *testing.T) {
 			}
 			said, ok := f.verify()
 			if begins := "begins after " + strings.Repeat("0", 64); ok && strings.HasPrefix(said, begins) {
-				t.Errorf("%s: the chain does not show it: %s", name, said)
+				t.Errorf("%s, but verification does not report it: %s", name, said)
 			}
 		}
 	})
@@ -418,7 +418,7 @@ func TestDirKilled(t *testing.T) {
 	}
 	lines, _, err := audit.Folder(f.path).Read(t.Context(), audit.Filter{Tool: fmt.Sprintf("k:%d", written)}, "", 10)
 	if err != nil || len(lines) == 0 {
-		t.Errorf("line %d that was written is not there: %v", written, err)
+		t.Errorf("line %d was written, but is missing: %v", written, err)
 	}
 	for range 2 { // only a start after a kill notes it
 		f.open()
@@ -435,7 +435,7 @@ func TestDirKilled(t *testing.T) {
 	}
 }
 
-// A line after Close is missing, and the next start notes that it may be.
+// A line that is written after Close is lost. The next start notes that lines may be missing.
 func TestDirLineAfterClose(t *testing.T) {
 	f := newFolder(t)
 	f.write("a:1")
@@ -445,7 +445,7 @@ func TestDirLineAfterClose(t *testing.T) {
 	}
 	require.OK(t, f.Close())
 	if f.Write(t.Context(), audit.Line{Kind: audit.KindCall, Tool: "a:2"}) == nil {
-		t.Error("a line is written after the end")
+		t.Error("Write succeeds after Close")
 	}
 	f.open()
 	if notes := f.notes(); len(notes) != 1 || !strings.Contains(notes[0], "Lines after it may be missing: it is of 2026-03-04T23:59:00Z.") {
@@ -458,7 +458,7 @@ func TestDirCannotWrite(t *testing.T) {
 	f.write("a:1")
 	require.OK(t, f.Close())
 	if err := f.Ready(t.Context()); err == nil {
-		t.Error("one that is closed is ready")
+		t.Error("a closed Dir is ready")
 	}
 	f.open()
 	f.write("a:2")
@@ -466,7 +466,7 @@ func TestDirCannotWrite(t *testing.T) {
 	require.OK(t, os.WriteFile(f.path, nil, 0o600)) // prevents making a folder there
 	for range 3 {
 		if err := f.Write(context.Background(), audit.Line{Kind: audit.KindCall, Time: f.clock.Now(), Tool: "a:3"}); err == nil {
-			t.Error("a line is written to nowhere")
+			t.Error("Write succeeds without a folder")
 		}
 	}
 	if f.Fault() == nil || f.Ready(t.Context()) == nil || strings.Count(f.log.String(), "a line of the audit is lost") != 1 {
@@ -475,11 +475,11 @@ func TestDirCannotWrite(t *testing.T) {
 	require.OK(t, os.Remove(f.path))
 	f.clock.set(f.clock.Now().Add(time.Second / 2))
 	if f.Ready(t.Context()) == nil {
-		t.Error("it is tried again at once")
+		t.Error("Ready tries again at once")
 	}
 	f.clock.set(f.clock.Now().Add(time.Second))
 	if err := errors.Join(f.Ready(t.Context()), f.Fault()); err != nil {
-		t.Errorf("it can be written again: %v", err)
+		t.Errorf("after the folder is possible again: %v", err)
 	}
 	f.write("a:4")
 	lines, _, err := f.Read(t.Context(), audit.Filter{Kind: audit.KindNote}, "", 10)

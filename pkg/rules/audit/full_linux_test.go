@@ -31,13 +31,13 @@ func fillDisk(t *testing.T, disk string) {
 	for ; f.Ready(t.Context()) == nil; told++ { // each call writes its line, until none may start
 		f.write(fmt.Sprintf("b:%d", told))
 		if told > 100_000 {
-			t.Fatal("it is ready on a full disk for ever")
+			t.Fatal("a full disk stays ready")
 		}
 	}
 	if told < 500 || f.Fault() == nil {
-		t.Errorf("%d calls went on; fault %v", told, f.Fault())
+		t.Errorf("%d calls could start, want at least 500; fault %v", told, f.Fault())
 	}
-	for n := range 500 { // calls that were under way
+	for n := range 500 { // calls that had already started
 		f.write(fmt.Sprintf("c:%d", n))
 	}
 	lost := 0
@@ -80,7 +80,7 @@ func TestOpenDirOnFullDisk(t *testing.T) {
 		local.FillDisk(t, filler, 16<<20)
 		f.open()
 		if !errors.Is(f.Fault(), syscall.ENOSPC) || f.Ready(t.Context()) == nil {
-			t.Errorf("it can write: %v", f.Fault())
+			t.Errorf("the Dir says that it can write: %v", f.Fault())
 		}
 		require.OK(t, os.Remove(filler))
 		f.clock.set(f.clock.Now().Add(2e9))
@@ -92,8 +92,8 @@ func TestOpenDirOnFullDisk(t *testing.T) {
 	})
 }
 
-// A Dir counts the lines that are lost on a full disk. Otherwise the next start notes that lines
-// may be missing.
+// A Dir counts the lines that are lost on a full disk. If it cannot count them, the next start
+// notes that lines may be missing.
 func TestDirLostLinesOverARestart(t *testing.T) {
 	local.OnSmallDisk(t, "8m", func(disk string) {
 		f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}

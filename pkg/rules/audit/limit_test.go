@@ -66,8 +66,8 @@ func (f *folder) checked() {
 	}
 }
 
-// At the limit the oldest day is removed, again and again. The newest file notes which, and the
-// chain of the remaining files verifies.
+// At the limit the Dir removes the file of the oldest day, each time. The newest file notes which
+// file was removed, and the chain of the remaining files is whole.
 func TestDirLimitDropsTheOldestDay(t *testing.T) {
 	l := &audit.Limit{Bytes: 64 << 10}
 	f := newLimited(t, l)
@@ -97,8 +97,8 @@ func TestDirLimitDropsTheOldestDay(t *testing.T) {
 	}
 }
 
-// The file of the newest day stays. At the limit it notes once that lines will be missing, and
-// afterwards how many are.
+// The file of the newest day stays. At the limit the Dir notes once that lines will be missing.
+// Afterwards it notes how many lines are missing.
 func TestDirLimitOfOneDay(t *testing.T) {
 	l := &audit.Limit{Bytes: 64 << 10}
 	f := newLimited(t, l)
@@ -139,17 +139,17 @@ func TestDirLimitRefuses(t *testing.T) {
 	for ; f.Ready(t.Context()) == nil; ready++ {
 		f.write(fmt.Sprintf("b:%d", ready))
 		if ready > 10_000 {
-			t.Fatal("it is ready at any size")
+			t.Fatal("the Dir is ready at any size")
 		}
 	}
 	if err := f.Ready(t.Context()); !errors.Is(err, audit.ErrLimit) || !errors.Is(f.Fault(), audit.ErrLimit) {
 		t.Errorf("ready %v, fault %v", err, f.Fault())
 	}
 	if lost := f.fill(50); lost > 0 {
-		t.Errorf("%d lines of calls on their way are lost", lost)
+		t.Errorf("%d lines of running calls are lost", lost)
 	}
 	if err := f.Fault(); !errors.Is(err, audit.ErrLimit) {
-		t.Errorf("a line that is written hides the limit: %v", err)
+		t.Errorf("a successful write clears the fault: %v", err)
 	}
 	lost := f.fill(2000) // refused calls
 	if size, _ := f.Size(); lost == 0 || size > l.Bytes+1<<10 {
@@ -168,7 +168,7 @@ func TestDirLimitRefuses(t *testing.T) {
 	l.Bytes += 64 << 10
 	f.clock.set(f.clock.Now().Add(2 * time.Second))
 	if err := f.Fault(); errors.Is(err, audit.ErrLimit) && f.Ready(t.Context()) != nil {
-		t.Errorf("with room: %v", err)
+		t.Errorf("with free space: %v", err)
 	}
 	f.write("c:1")
 	if notes := f.notes(); !strings.HasPrefix(notes[0], fmt.Sprintf("%d lines could not be written", lost)) || f.Fault() != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A Dir opens a file once while it keeps its name, even a file from before the program. To open it
-// again for each line takes a millisecond.
+// A Dir opens a file only once while the file keeps its name, even if the file is older than the
+// program. To open the file again for each line would take a millisecond.
 func TestDirOpensOnce(t *testing.T) {
 	path := t.TempDir()
 	for range 2 {
@@ -18,7 +18,7 @@ func TestDirOpensOnce(t *testing.T) {
 		require.OK(t, d.Ready(t.Context()))
 		require.OK(t, d.Write(t.Context(), Line{Kind: KindCall}))
 		if d.file != file {
-			t.Error("the file was opened anew")
+			t.Error("the file was opened again")
 		}
 		require.OK(t, d.Close())
 	}

@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 					break
 				}
 				if len(lines) != 2 {
-					t.Fatalf("a page of %d lines, and then more", len(lines))
+					t.Fatalf("a page that is not the last has %d lines, want 2", len(lines))
 				}
 			}
 			newestFirst := slices.IsSortedFunc(all, func(a, b audit.Line) int { return b.Time.Compare(a.Time) })
@@ -67,17 +67,17 @@ func TestRead(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a place that there is not", func(t *testing.T) {
+	t.Run("an invalid cursor", func(t *testing.T) {
 		for _, c := range []audit.Cursor{"x", "2026-03-04", "2026-03-04.-1", "2026-03-04.x", "../../etc.0"} {
 			if _, _, err := f.Read(t.Context(), audit.Filter{}, c, 2); err == nil {
-				t.Errorf("%q is taken", c)
+				t.Errorf("Read accepts the cursor %q", c)
 			}
 		}
 		if lines, _, err := f.Read(t.Context(), audit.Filter{}, "2026-03-04.99999999", 100); err != nil || len(lines) != 5 {
-			t.Errorf("behind the end: %d lines, %v", len(lines), err)
+			t.Errorf("after the end: %d lines, %v", len(lines), err)
 		}
 	})
-	t.Run("who asks has gone", func(t *testing.T) {
+	t.Run("a canceled context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, _, err := f.Read(ctx, audit.Filter{}, "", 2); !errors.Is(err, context.Canceled) {
@@ -115,8 +115,8 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// For every content of a file, a reader ends, returns each line once in pages of any size, and
-// returns no long text.
+// For every content of a file, Read comes to an end and returns no long text. The pages have each
+// line once, whatever their size.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("{\"v\":1,\"time\":\"2026-03-04T00:00:00Z\",\"kind\":\"call\"}\n"), 1)
 	f.Add([]byte("\n\n\x00\n{\"time\":\"\""), 3)
@@ -142,7 +142,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		if got != want {
-			t.Errorf("%d lines of %d", got, want)
+			t.Errorf("read %d lines, want %d", got, want)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func (f *folder) events(actions ...string) {
 	}
 }
 
-// trail returns the events, as "action stretch", with "?" for unsure ones, and the faults.
+// trail returns the events as "action stretch", with "?" after an unsure event, and the faults.
 func (f *folder) trail() (events, faults []string) {
 	f.t.Helper()
 	got, err := audit.Folder(f.path).Trail(f.t.Context(), func(l audit.Line) bool { return l.Action != "sync" })
@@ -51,8 +51,8 @@ func (f *folder) edit(change func(all []string) []string) {
 	require.OK(f.t, os.WriteFile(f.file(4), []byte(strings.Join(change(all[:len(all)-1]), "")), 0o600))
 }
 
-// After a damaged, missing or inserted line, later lines are of another stretch, and the line just
-// before is not sure. All other lines count as they are.
+// A damaged, missing or inserted line starts a new stretch: a run of lines whose hash chain is
+// whole. The line just before it is unsure. All other lines stay sure.
 func TestTrail(t *testing.T) {
 	const made = `{"v":1,"time":"2026-03-04T23:59:00Z","kind":"deed","actor":"eve","action":"made","tool":"s:t"}` + "\n"
 	for name, test := range map[string]struct {
@@ -67,12 +67,12 @@ func TestTrail(t *testing.T) {
 			all[3] = strings.Replace(all[3], "two", "six", 1)
 			return all
 		}, []string{"one 0", "six 0?", "three 1"}, []string{"2026-03-04.jsonl, line 5: it does not follow the line before it"}},
-		"a line is taken out": {func(all []string) []string { return append(all[:3:3], all[4:]...) }, []string{"one 0", "three 1"},
+		"a line is removed": {func(all []string) []string { return append(all[:3:3], all[4:]...) }, []string{"one 0", "three 1"},
 			[]string{"2026-03-04.jsonl, line 4: it does not follow the line before it"}},
-		"a line is put in": {func(all []string) []string { return append(all[:4:4], append([]string{made}, all[4:]...)...) },
+		"a line is inserted": {func(all []string) []string { return append(all[:4:4], append([]string{made}, all[4:]...)...) },
 			[]string{"one 0", "two 0?", "made 1?", "three 2"},
 			[]string{"2026-03-04.jsonl, line 5: it cannot be read", "2026-03-04.jsonl, line 6: it does not follow the line before it"}},
-		"a line is put in that follows": {func(all []string) []string {
+		"an inserted line continues the chain": {func(all []string) []string {
 			forged := strings.Replace(all[4], `"kind":"call"`, `"kind":"deed","action":"forged"`, 1)
 			return append(all[:4:4], append([]string{forged}, all[4:]...)...)
 		}, []string{"one 0", "two 0", "forged 0?", "three 1"}, []string{"2026-03-04.jsonl, line 6: it does not follow the line before it"}},
@@ -97,7 +97,7 @@ func TestTrail(t *testing.T) {
 			f.edit(test.change)
 			events, faults := f.trail()
 			if diff := cmp.Diff(test.events, events); diff != "" {
-				t.Errorf("deeds (-want +got):\n%s", diff)
+				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.faults, faults); diff != "" {
 				t.Errorf("faults (-want +got):\n%s", diff)

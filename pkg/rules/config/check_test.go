@@ -36,7 +36,7 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 		{"a timeout too long", withServer(`"timeout": "10m1s"`), []string{`mcpServers.s.timeout: "10m1s" is longer than 10m, the most that a call may take`}},
 		{"an unknown protocol", withServer(`"protocol": "2026-07-28"`), []string{`mcpServers.s.protocol: "2026-07-28" is not one of auto, 2025-11-25`}},
 		{"an unknown way to ask", withServer(`"elicitation": true`), []string{`mcpServers.s.elicitation: want a string, found true or false`}},
-		{"another one", withServer(`"elicitation": "ask"`), []string{`mcpServers.s.elicitation: "ask" is not one of relay, replay, off`}},
+		{"another unknown way to ask", withServer(`"elicitation": "ask"`), []string{`mcpServers.s.elicitation: "ask" is not one of relay, replay, off`}},
 		{"an unknown approval mode", withServer(`"approval": "never"`), []string{`mcpServers.s.approval: "never" is not one of on_change, manual, off`}},
 		{"an empty approval mode", withServer(`"approval": ""`), []string{`mcpServers.s.approval: "" is not one of on_change, manual, off`}},
 		{"an unknown session", withServer(`"session": "person"`), []string{`mcpServers.s.session: "person" is not one of agent, shared`}},
@@ -85,7 +85,8 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 	}
 }
 
-// Two servers clash if a tool of each could have one name in direct mode, or if only case tells them apart.
+// Two servers clash if their tools could have the same name in direct mode, or if their names
+// differ only in case.
 func TestParseServersThatClash(t *testing.T) {
 	var names []string
 	for n := range 1 << 4 {

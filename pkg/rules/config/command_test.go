@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// TestParseLaptop reads the file of a laptop as other programs write and read it.
+// TestParseLaptop parses a laptop's config file, which other programs also read and write.
 func TestParseLaptop(t *testing.T) {
 	cfg, err := Parse(read(t, "testdata/laptop.json"))
 	if err != nil {
@@ -118,7 +118,7 @@ func TestCommandIdentity(t *testing.T) {
 		`"command": "npx", "args": ["-y", "a"], "cwd": "/x", "env": {"A": "b"}, "timeout": "5s"`,
 	} {
 		if got := identity(same); got != one {
-			t.Errorf("%s is another server", same)
+			t.Errorf("%s has another identity", same)
 		}
 	}
 	for _, other := range []string{
@@ -126,11 +126,11 @@ func TestCommandIdentity(t *testing.T) {
 		`"command": "npy", "args": ["-y", "a"], "cwd": "/x"`, `"command": "npx", "args": ["a", "-y"], "cwd": "/x"`, `"command": "npx", "args": ["-y", "a"], "cwd": "/y"`,
 	} {
 		if identity(other) == one {
-			t.Errorf("%s is the same server", other)
+			t.Errorf("%s has the same identity", other)
 		}
 	}
 	if identity(`"command": "a"`) != identity(`"command": "a", "args": []`) {
-		t.Error("no arguments are not an empty list of them")
+		t.Error("no args and an empty list of args have different identities")
 	}
 }
 
@@ -158,7 +158,7 @@ func TestCommandShown(t *testing.T) {
 	} {
 		path, _, _ := strings.Cut(want, " ")
 		if got := (&Command{Path: path, Args: args}).Display(); got != want {
-			t.Errorf("Shown of %q = %s, want %s", args, got, want)
+			t.Errorf("Display of %q = %s, want %s", args, got, want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// shapes are files of nearly 1 MiB, each with many parts of one kind: part(i) is repeated between
-// before and after while there is space.
+// shapes describes files of nearly 1 MiB with many parts of one kind. Between before and after, a
+// file has part(0), part(1) and so on, while there is space.
 var shapes = []struct {
 	name, before, after string
 	part                func(i int) string
@@ -69,9 +69,9 @@ func cpu(t testing.TB, f func()) time.Duration {
 	return local.OwnCPU(t) - before
 }
 
-// TestParseIsLinear checks the cost of the largest file for every content: 300 ms of processor
-// time. On a slow or busy machine the limit is higher: eight times the cost of encoding/json, or
-// eight times what Parse needs for a quarter of the file, twice the proportional cost.
+// TestParseIsLinear checks that Parse needs at most 300 ms of processor time for the largest file,
+// whatever its content. On a slow or busy machine the limit is higher: eight times the time of
+// encoding/json, or eight times the time of Parse for a quarter of the file.
 func TestParseIsLinear(t *testing.T) {
 	const most = 300 * time.Millisecond
 	for _, shape := range shapes {

@@ -50,10 +50,10 @@ func TestRelease(t *testing.T) {
 		"another program":           {"npx x@1", "/opt/npx x@2", false},
 		"other extras":              {"uvx x[a]==1", "uvx x[b]==1", false},
 		"another image registry":    {"docker run r.example/x:1", "docker run s.example/x:1", false},
-		"another port of one":       {"docker run r.example:1/x:1", "docker run r.example:2/x:1", false},
+		"another registry port":     {"docker run r.example:1/x:1", "docker run r.example:2/x:1", false},
 		"another mount":             {"docker run -v /a:/a x:1", "docker run -v /b:/a x:1", false},
 		"another runner's package":  {"npx x@1", "uvx x@1", false},
-		"the package's place":       {"npx -p x@1 x", "npx x@1 x", false},
+		"another package place":     {"npx -p x@1 x", "npx x@1 x", false},
 		"a dependency in uv's with": {"uvx --with d==1 x", "uvx --with d==2 x", false},
 	} {
 		one, version := command(test.one).Release()
@@ -68,7 +68,7 @@ func TestRelease(t *testing.T) {
 		"npx " + strings.Repeat("x", 200) + "@1",
 	} {
 		if family, version := command(line).Release(); family != "" || version != "" {
-			t.Errorf("%.40q is a version: %q", line, version)
+			t.Errorf("Release of %.40q finds the version %q, want none", line, version)
 		}
 	}
 }

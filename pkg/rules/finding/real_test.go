@@ -30,8 +30,8 @@ func realTools(t testing.TB) (map[tool.ID]tool.Definition, finding.Names) {
 	return all, finding.NewNames(maps.Keys(all))
 }
 
-// Reviewers who see a warning for every tool read none. These real tools are honest as far as we
-// know: at most 3 in 100 may have a severe finding, and at most 10 any.
+// If every tool had a warning, reviewers would read no warning. These real tools are honest as far
+// as we know. So at most 3 in 100 may have a severe finding, and at most 10 in 100 any finding.
 func TestRealToolsAreMostlyQuiet(t *testing.T) {
 	all, names := realTools(t)
 	severe, any := 0, 0
@@ -69,7 +69,7 @@ func checkFindings(t *testing.T, d tool.Definition, list []finding.Finding) {
 			t.Fatalf("%+v of %s", f, d.Raw)
 		}
 		for range text.Hidden(f.Message() + f.Where) {
-			t.Fatalf("%+v of %s hides something", f, d.Raw)
+			t.Fatalf("%+v of %s has hidden characters", f, d.Raw)
 		}
 		if f.Where == "description" && f.To > len(d.Description) {
 			t.Fatalf("%+v points beyond %q", f, d.Description)

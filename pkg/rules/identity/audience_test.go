@@ -41,7 +41,7 @@ func TestAudienceAndPath(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+i.Token(aud, nil))
 			_, err := v.Authenticate(r)
 			if (err == nil) != want {
-				t.Errorf("a token for %s at %s: %v, want it taken: %v", aud, path, err, want)
+				t.Errorf("a token for %s at %s: %v, want it accepted: %v", aud, path, err, want)
 			}
 			if err != nil && kindOf(t, err) != identity.Invalid {
 				t.Errorf("a token for %s at %s: %v, want invalid", aud, path, err)
@@ -61,7 +61,7 @@ func TestTokenOfSeveralAudiences(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)
 		r.Header.Set("Authorization", "Bearer "+two)
 		if _, err := v.Authenticate(r); (err == nil) != want {
-			t.Errorf("%s: %v, want it taken: %v", path, err, want)
+			t.Errorf("%s: %v, want it accepted: %v", path, err, want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// The members of an agent other than its id and claims.
+// grants has the members of an agent except its id and claims.
 type grants struct {
 	Servers  []string
 	Tiers    []tool.Tier
@@ -32,19 +32,19 @@ func TestClaimMapAgent(t *testing.T) {
 	}{
 		{"nothing said", identity.ClaimMap{}, claims("sub", "a"), grants{}},
 		{"read", identity.ClaimMap{}, claims("sub", "a", "scope", "portcullis:read"), grants{Tiers: all[:1]}},
-		{"write holds read", identity.ClaimMap{}, claims("sub", "a", "scope", "portcullis:write"), grants{Tiers: all[:2]}},
-		{"destructive holds all", identity.ClaimMap{}, claims("sub", "a", "scp", []any{"portcullis:destructive"}), grants{Tiers: all}},
+		{"write includes read", identity.ClaimMap{}, claims("sub", "a", "scope", "portcullis:write"), grants{Tiers: all[:2]}},
+		{"destructive includes all tiers", identity.ClaimMap{}, claims("sub", "a", "scp", []any{"portcullis:destructive"}), grants{Tiers: all}},
 		{"admin is no tier", identity.ClaimMap{}, claims("sub", "a", "scope", "portcullis:admin"), grants{Admin: true}},
-		{"scopes of others", identity.ClaimMap{}, claims("sub", "a", "scope", "read write other:read portcullis:READ xportcullis:read"), grants{}},
+		{"scopes of other programs", identity.ClaimMap{}, claims("sub", "a", "scope", "read write other:read portcullis:READ xportcullis:read"), grants{}},
 		{"servers by claim", identity.ClaimMap{}, claims("sub", "a", "portcullis_servers", []any{"files", "mail"}), grants{Servers: []string{"files", "mail"}}},
 		{"servers by one text", identity.ClaimMap{}, claims("sub", "a", "portcullis_servers", "files  mail"), grants{Servers: []string{"files", "mail"}}},
 		{"servers by scope and claim", identity.ClaimMap{}, claims("sub", "a", "scope", "portcullis:server:mail", "portcullis_servers", "files"), grants{Servers: []string{"files", "mail"}}},
-		{"the default is for who names none", identity.ClaimMap{DefaultServers: []string{"*"}}, claims("sub", "a"), grants{Servers: []string{"*"}}},
-		{"and not for who names an empty list", identity.ClaimMap{DefaultServers: []string{"*"}}, claims("sub", "a", "portcullis_servers", []any{}), grants{}},
+		{"the default applies to a token without servers", identity.ClaimMap{DefaultServers: []string{"*"}}, claims("sub", "a"), grants{Servers: []string{"*"}}},
+		{"the default does not apply to an empty list", identity.ClaimMap{DefaultServers: []string{"*"}}, claims("sub", "a", "portcullis_servers", []any{}), grants{}},
 		{"toolsets", identity.ClaimMap{}, claims("sub", "a", "portcullis_toolsets", "docs"), grants{Toolsets: []string{"docs"}}},
-		{"an empty list of toolsets bounds to nothing", identity.ClaimMap{}, claims("sub", "a", "portcullis_toolsets", ""), grants{Toolsets: []string{}}},
-		{"a group is no admin unless it is named", identity.ClaimMap{}, claims("sub", "a", "groups", []any{"admins", ""}), grants{}},
-		{"a group's tier holds the weaker", teams, claims("sub", "a", "groups", []any{"x", "devs"}), grants{Tiers: all[:2]}},
+		{"an empty list of toolsets allows nothing", identity.ClaimMap{}, claims("sub", "a", "portcullis_toolsets", ""), grants{Toolsets: []string{}}},
+		{"a group has no admin rights unless configured", identity.ClaimMap{}, claims("sub", "a", "groups", []any{"admins", ""}), grants{}},
+		{"a group's tier includes the weaker tiers", teams, claims("sub", "a", "groups", []any{"x", "devs"}), grants{Tiers: all[:2]}},
 		{"the strongest of groups and scopes", teams, claims("sub", "a", "groups", []any{"devs"}, "scope", "portcullis:destructive"), grants{Tiers: all}},
 		{"one group, as a text with a space", roles, claims("sub", "a", "roles", "on call"), grants{Tiers: all}},
 		{"groups of another claim", roles, claims("sub", "a", "groups", []any{"devs"}), grants{}},
@@ -119,7 +119,8 @@ func FuzzClaimsNeverGrantWithoutAnID(f *testing.F) {
 	})
 }
 
-// Where another claim names the agent, the subject is the person that it acts for, unless it is the client.
+// If another claim names the agent, the subject is the person for whom the agent acts, unless the
+// subject is the client itself.
 func TestHuman(t *testing.T) {
 	for _, test := range []struct {
 		name   string

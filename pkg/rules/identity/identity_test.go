@@ -49,8 +49,8 @@ func TestAdminKey(t *testing.T) {
 		{"nothing", k, nil, identity.Missing, false},
 		{"another key", k, []string{"Bearer " + token.NewAdmin().Reveal()}, identity.Invalid, false},
 		{"the key twice", k, []string{"Bearer " + key.Reveal(), "Bearer " + key.Reveal()}, identity.Invalid, false},
-		{"its digest", k, []string{"Bearer " + k.Digest}, identity.Invalid, false},
-		{"in another scheme", k, []string{"Basic " + key.Reveal()}, identity.Missing, false},
+		{"the digest of the key", k, []string{"Bearer " + k.Digest}, identity.Invalid, false},
+		{"another scheme", k, []string{"Basic " + key.Reveal()}, identity.Missing, false},
 		{"no key is set", identity.AdminKey{ID: "kim"}, []string{"Bearer " + key.Reveal()}, identity.Invalid, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,6 +87,6 @@ func TestErrorText(t *testing.T) {
 		}
 	}
 	if err := error(&identity.Error{Err: cause}); !errors.Is(err, cause) {
-		t.Error("the cause cannot be found through the error")
+		t.Error("errors.Is does not find the cause")
 	}
 }

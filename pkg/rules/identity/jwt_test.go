@@ -22,7 +22,7 @@ import (
 
 const audience = "https://gate.example.com/mcp"
 
-// with returns a request that bears a credential.
+// with returns a request with a bearer credential.
 func with(t *testing.T, credential string) *http.Request {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
@@ -30,7 +30,7 @@ func with(t *testing.T, credential string) *http.Request {
 	return r
 }
 
-// kindOf returns the kind of a refusal; the test fails if it is none.
+// kindOf returns the kind of a refusal. It fails the test if err is no refusal.
 func kindOf(t *testing.T, err error) identity.Kind {
 	t.Helper()
 	e, ok := errors.AsType[*identity.Error](err)
@@ -56,7 +56,7 @@ func pairsOf(pairs []any) map[string]any {
 	return m
 }
 
-// trusting returns a verifier that takes the issuer's tokens.
+// trusting returns a verifier that accepts the issuer's tokens.
 func trusting(t *testing.T, i *identitytest.Issuer, c *clock, change func(*identity.JWTOptions)) *identity.Verifier {
 	t.Helper()
 	o := identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: i.URL, Now: c.now}, Audiences: []string{audience}}
@@ -133,8 +133,8 @@ func TestJWTRefused(t *testing.T) {
 		"a subject that is the sync":   i.Token(audience, claims("sub", "sync")),
 		"a subject of two lines":       i.Token(audience, claims("sub", "kim\nroot")),
 		"an identity token":            i.Token(audience, claims("token_use", "id")),
-		"servers of another form":      i.Token(audience, claims("portcullis_servers", 7)),
-		"toolsets of another form":     i.Token(audience, claims("portcullis_toolsets", []any{1})),
+		"servers that are a number":    i.Token(audience, claims("portcullis_servers", 7)),
+		"a toolset that is a number":   i.Token(audience, claims("portcullis_toolsets", []any{1})),
 		"not three parts":              "abc",
 		"an agent token":               "pct_" + strings.Repeat("A", 43),
 	} {
@@ -145,13 +145,13 @@ func TestJWTRefused(t *testing.T) {
 			}
 			a, err := v.Authenticate(with(t, credential))
 			if err == nil {
-				t.Fatalf("it became %+v", a)
+				t.Fatalf("Authenticate accepted it as %+v", a)
 			}
 			if k := kindOf(t, err); k != identity.Invalid {
 				t.Errorf("kind = %v, want invalid", k)
 			}
 			if strings.Contains(err.Error(), credential) || len(parts) == 3 && strings.Contains(err.Error(), parts[2]) {
-				t.Errorf("the error holds the credential: %v", err)
+				t.Errorf("the error contains the credential: %v", err)
 			}
 		})
 	}
@@ -171,16 +171,16 @@ func TestJWTUnknownKeyID(t *testing.T) {
 		t.Errorf("after a rotation: %v after %d fetches, want 2", err, i.Fetches())
 	}
 	if _, err := v.Authenticate(with(t, old)); err == nil {
-		t.Error("a token of the key that was withdrawn is taken")
+		t.Error("a token of a withdrawn key is accepted")
 	}
 	for range 200 {
 		if _, err := v.Authenticate(with(t, identitytest.Sign(t, identitytest.NewEC(t, "made-up"), i.Claims(audience, nil)))); err == nil {
-			t.Fatal("a made-up key is taken")
+			t.Fatal("a token of an unknown key is accepted")
 		}
 		c.pass(50 * time.Millisecond) // 10 s in all
 	}
 	if i.Fetches() != 2 {
-		t.Errorf("a flood of unknown keys had the issuer asked %d times", i.Fetches()-2)
+		t.Errorf("a flood of unknown keys caused %d fetches", i.Fetches()-2)
 	}
 	if _, err := v.Authenticate(with(t, fresh)); err != nil {
 		t.Errorf("after the flood the good token is refused: %v", err)
@@ -200,16 +200,16 @@ func TestJWTIssuerDown(t *testing.T) {
 	i.Down(false)
 	c.pass(3 * time.Second)
 	if _, err := v.Authenticate(with(t, good)); err != nil {
-		t.Fatalf("after it came back: %v", err)
+		t.Fatalf("after the issuer came back: %v", err)
 	}
 	i.Down(true)
 	c.pass(2 * time.Hour)
 	if _, err := v.Authenticate(with(t, good)); err != nil {
-		t.Errorf("with keys of two hours ago: %v", err)
+		t.Errorf("with keys that are two hours old: %v", err)
 	}
 	c.pass(24 * time.Hour)
 	if _, err := v.Authenticate(with(t, good)); kindOf(t, err) != identity.Unavailable {
-		t.Errorf("with keys of a day ago: %v, want unavailable", err)
+		t.Errorf("with keys that are a day old: %v, want unavailable", err)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
-// Two tokens have one owner only if agent, issuer and sub are the same, for all separators in
-// these texts.
+// Two tokens have the same owner only if agent, issuer and sub are the same, even if these texts
+// have separators.
 func TestOwner(t *testing.T) {
 	const iss = "https://login.example.com"
 	seen := map[session.Owner]string{}
@@ -47,7 +47,7 @@ func TestOwner(t *testing.T) {
 		}
 		hash := session.Hash(owner.Parts()...)
 		if seen[owner] != hashes[hash] || seen[owner] != "" && a.Subject != "" {
-			t.Errorf("%s and %s, %s have one owner", what, seen[owner], hashes[hash])
+			t.Errorf("%s and %s, %s have the same owner", what, seen[owner], hashes[hash])
 		}
 		seen[owner], hashes[hash] = what, what
 	}
@@ -57,7 +57,7 @@ func TestOwner(t *testing.T) {
 }
 
 // The owner of a caller includes exactly the fields that prove its identity, so that a token with
-// other rights keeps the same state. A new field of Agent is added here to one of the two lists.
+// other rights keeps the same state. Add each new field of Agent to one of the two lists here.
 func TestOwnerFields(t *testing.T) {
 	proves := []string{"ID", "Way", "Subject", "Human"}
 	grants := []string{"Servers", "Tiers", "Toolsets", "Rights", "Claims"}
@@ -71,7 +71,7 @@ func TestOwnerFields(t *testing.T) {
 				t.Errorf("%s is not part of the owner", name)
 			}
 		} else if !slices.Contains(grants, name) {
-			t.Errorf("say whether %s is part of the owner", name)
+			t.Errorf("%s is in neither list: is it part of the owner?", name)
 		}
 	}
 	a := identity.Agent{ID: "ide", Way: identity.WayJWT, Subject: "https://login.example.com ann", Human: "ann"}

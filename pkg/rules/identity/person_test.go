@@ -24,8 +24,8 @@ func TestClaimMapPerson(t *testing.T) {
 	}{
 		{"a verified address", base("email", "kim@example.com", "email_verified", true), "kim@example.com"},
 		{"verified, as Cognito says it", base("email", "kim@example.com", "email_verified", "true"), "kim@example.com"},
-		{"an address that nobody vouches for", base("email", "kim@example.com", "preferred_username", "kim"), "kim"},
-		{"one that is not verified", base("email", "kim@example.com", "email_verified", false), "8f3"},
+		{"an address without email_verified", base("email", "kim@example.com", "preferred_username", "kim"), "kim"},
+		{"an address that is not verified", base("email", "kim@example.com", "email_verified", false), "8f3"},
 		{"a verified text that is no address", base("email", "kim", "email_verified", true), "8f3"},
 		{"a verified text with more than an address", base("email", "kim@example.com (not verified)", "email_verified", true), "8f3"},
 		{"a user name that looks like an address", base("preferred_username", "sam@example.com"), "sam@example.com (not verified)"},
@@ -35,7 +35,7 @@ func TestClaimMapPerson(t *testing.T) {
 		{"a user name that reads like a reserved one", base("preferred_username", "Sync"), "8f3"},
 		{"a user name with a space after a reserved one", base("preferred_username", "sync "), "8f3"},
 		{"a user name that breaks a line", base("preferred_username", "kim\nsam"), "8f3"},
-		{"an endless user name", base("preferred_username", strings.Repeat("k", 300)), "8f3"},
+		{"an overlong user name", base("preferred_username", strings.Repeat("k", 300)), "8f3"},
 		{"a user name that is too long with its mark", base("preferred_username", strings.Repeat("k", 240)+"@example.com"), "8f3"},
 		{"a user name with a hidden character", base("preferred_username", "k\u200bim"), "8f3"},
 		{"an address written backwards", base("email", "\u202ekim@example.com", "email_verified", true), "8f3"},
@@ -54,7 +54,7 @@ func TestClaimMapPerson(t *testing.T) {
 			t.Errorf("groups (-want +got):\n%s%v", d, err)
 		}
 	})
-	t.Run("a text is one group, whatever spaces it holds", func(t *testing.T) {
+	t.Run("a text is one group, even with spaces", func(t *testing.T) {
 		for claim, want := range map[string][]string{"gate": {"gate"}, "not gate": nil, "": nil} {
 			p, err := m.Person(base("groups", claim))
 			if d := cmp.Diff(want, p.Groups); d != "" || err != nil {
@@ -75,7 +75,7 @@ func TestClaimMapPerson(t *testing.T) {
 		other := m
 		other.AdminClaim = "roles"
 		if _, err := other.Person(base("_claim_names", map[string]any{"groups": "src1"}, "hasgroups", true)); err != nil {
-			t.Errorf("a claim that is not asked for: %v", err)
+			t.Errorf("a claim that is not configured: %v", err)
 		}
 	})
 	for name, bad := range map[string]map[string]any{

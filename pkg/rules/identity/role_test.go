@@ -30,7 +30,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	if got := (identity.Roles{}).RightsOf([]string{"", "staff"}); got.Role != identity.NoRole {
-		t.Errorf("no setting gives %v", got)
+		t.Errorf("roles without settings give %v", got)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestSubject(t *testing.T) {
 	}{
 		"a person":                       {identity.ClaimMap{}, claims("iss", iss, "sub", "8f3"), iss + " 8f3", ""},
 		"a person and a client":          {identity.ClaimMap{}, claims("iss", iss, "sub", "8f3", "client_id", "ci", "azp", "ci"), iss + " 8f3", ""},
-		"a client that acts for one":     {byClient, claims("iss", iss, "sub", "8f3", "client_id", "ci"), iss + " 8f3", "8f3"},
+		"a client of a person":           {byClient, claims("iss", iss, "sub", "8f3", "client_id", "ci"), iss + " 8f3", "8f3"},
 		"a client's own":                 {byClient, claims("iss", iss, "sub", "ci", "client_id", "ci"), "", ""},
 		"a client's own, by sub":         {identity.ClaimMap{}, claims("iss", iss, "sub", "ci", "client_id", "ci"), "", ""},
 		"a client's own, by azp":         {identity.ClaimMap{}, claims("iss", iss, "sub", "ci", "azp", "ci"), "", ""},
@@ -41,13 +41,13 @@ func TestSubject(t *testing.T) {
 			continue
 		}
 		if p, err := tt.m.Person(tt.claims); err != nil || p.Subject != a.Subject {
-			t.Errorf("%s: who signs in is %q, %v; the agent's person is %q", name, p.Subject, err, a.Subject)
+			t.Errorf("%s: the person who signs in is %q, %v; the agent's person is %q", name, p.Subject, err, a.Subject)
 		}
 	}
 }
 
-// A token that names its user in a way that cannot be kept is refused: without the user, two users of one
-// agent id would count as one caller. The token that a client got for itself has no user to name.
+// The verifier refuses a token whose user cannot be stored. Without the user, two users of one
+// agent id would count as one caller. A token that a client got for itself has no user.
 func TestUnreadableUser(t *testing.T) {
 	const iss = "https://login.example.com"
 	m := identity.ClaimMap{ID: "client_id"}

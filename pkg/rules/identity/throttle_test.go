@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
 )
 
-// both takes the issuer's JWTs and the store's tokens.
+// both returns a verifier that accepts the issuer's JWTs and the store's tokens.
 func both(t *testing.T, i *identitytest.Issuer, s *counted, c *clock, proxies int) *identity.Verifier {
 	t.Helper()
 	j, err := identity.NewJWT(identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: i.URL, Now: c.now}, Audiences: []string{audience}})
@@ -30,8 +30,8 @@ func both(t *testing.T, i *identitytest.Issuer, s *counted, c *clock, proxies in
 func TestThrottleSparesJWTs(t *testing.T) {
 	i, s, c := identitytest.Start(t), newStore(t), newClock()
 	for name, bad := range map[string]func() string{
-		"agent tokens that nobody made": func() string { return token.New().Reveal() },
-		"tokens of made-up keys": func() string {
+		"unknown agent tokens": func() string { return token.New().Reveal() },
+		"JWTs of unknown keys": func() string {
 			return identitytest.Sign(t, identitytest.NewEC(t, "made-up"), i.Claims(audience, nil))
 		},
 		"nonsense": func() string { return "x" },
@@ -40,7 +40,7 @@ func TestThrottleSparesJWTs(t *testing.T) {
 			v := both(t, i, s, c, 0)
 			for range 25 {
 				if _, err := v.Authenticate(with(t, bad())); err == nil {
-					t.Fatal("it is taken")
+					t.Fatal("Authenticate accepted it")
 				}
 			}
 			if _, err := v.Authenticate(with(t, i.Token(audience, nil))); err != nil {
@@ -57,12 +57,12 @@ func TestThrottleCountsLookUps(t *testing.T) {
 	for _, bad := range []string{"x", "pct_", "pct_short", i.Token("https://other.example.com", nil)} {
 		for range 30 {
 			if _, err := v.Authenticate(with(t, bad)); kindOf(t, err) != identity.Invalid {
-				t.Fatalf("%s: %v, want invalid however often", bad, err)
+				t.Fatalf("%s: %v, want invalid at every try", bad, err)
 			}
 		}
 	}
 	if s.reads > 0 {
-		t.Errorf("the store was asked %d times", s.reads)
+		t.Errorf("the store was read %d times", s.reads)
 	}
 	if _, err := v.Authenticate(with(t, good)); err != nil {
 		t.Errorf("a good token after them: %v", err)
@@ -95,7 +95,7 @@ func TestThrottleBehindProxies(t *testing.T) {
 		name      string
 		proxies   int
 		forwarded []string // of the flood
-		neighbor  []string // of who sends a good token from elsewhere, by the same socket
+		neighbor  []string // of another sender on the same socket, who has a good token
 		shut      bool     // the neighbor counts as the same source
 	}{
 		{"none trusted", 0, []string{"203.0.113.7"}, []string{"203.0.113.8"}, true},
@@ -105,7 +105,7 @@ func TestThrottleBehindProxies(t *testing.T) {
 		{"two, in two lines", 2, []string{"9.9.9.9, 203.0.113.7", "10.0.0.1"}, []string{"203.0.113.7", "10.0.0.1"}, true},
 		{"two, but only one was passed", 2, []string{"203.0.113.7"}, []string{"203.0.113.8"}, true},
 		{"no header", 1, nil, nil, true},
-		{"what is no address", 1, []string{"unknown"}, []string{"hidden"}, true},
+		{"not an address", 1, []string{"unknown"}, []string{"hidden"}, true},
 		{"with a port", 1, []string{"203.0.113.7:1000"}, []string{"203.0.113.7:2000"}, true},
 		{"an IPv6 network", 1, []string{"2001:db8:1:2::3"}, []string{"2001:db8:1:2::4"}, true},
 	} {
@@ -122,7 +122,7 @@ func TestThrottleBehindProxies(t *testing.T) {
 			}
 			for range 25 {
 				if err := from(tt.forwarded, token.New().Reveal()); err == nil {
-					t.Fatal("a made-up token is taken")
+					t.Fatal("an unknown token is accepted")
 				}
 			}
 			err := from(tt.neighbor, good)

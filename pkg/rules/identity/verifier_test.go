@@ -37,7 +37,7 @@ func newStore(t *testing.T) *counted {
 	return c
 }
 
-// mint stores a token that lives from now for a day.
+// mint stores a token that is valid for a day from now.
 func mint(t *testing.T, s *counted, now time.Time, change func(*token.Token)) (token.Token, string) {
 	t.Helper()
 	tok, text := tokentest.Sample(t, tokentest.Key(t), "ci")
@@ -116,7 +116,7 @@ func TestTokensUnknown(t *testing.T) {
 			t.Errorf("%s: %v, want invalid and no credential in it", name, err)
 		}
 		if name != "made up" && s.reads > 0 {
-			t.Errorf("%s: the store was asked", name)
+			t.Errorf("%s: the store was read", name)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestTokensBootstrap(t *testing.T) {
 		t.Errorf("Agent after %d reads (-want +got):\n%s", s.reads, d)
 	}
 	if _, err := ours(t, s, c, "").Authenticate(with(t, text.Reveal())); err == nil {
-		t.Error("without the setting it is taken")
+		t.Error("the bootstrap token is accepted without its setting")
 	}
 }
 
@@ -178,9 +178,9 @@ func TestVerifierBearer(t *testing.T) {
 		{"the query", func(r *http.Request) { r.URL.RawQuery = "access_token=" + text }, identity.Missing},
 		{"basic", func(r *http.Request) { r.SetBasicAuth("token", text) }, identity.Missing},
 		{"two headers", func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer " + text, "Bearer x"} }, identity.Invalid},
-		{"two in one", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+text+", Bearer "+text) }, identity.Invalid},
-		{"an empty one", func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") }, identity.Invalid},
-		{"a long one", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("a", 17<<10)) }, identity.Invalid},
+		{"two credentials in one header", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+text+", Bearer "+text) }, identity.Invalid},
+		{"an empty credential", func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") }, identity.Invalid},
+		{"a long credential", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("a", 17<<10)) }, identity.Invalid},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
 		tt.set(r)
@@ -207,21 +207,21 @@ func TestThrottle(t *testing.T) {
 	s.reads = 0
 	for range 1000 {
 		if err := from("203.0.113.7:2000", token.New().Reveal()); err == nil {
-			t.Fatal("a made-up token is taken")
+			t.Fatal("an unknown token is accepted")
 		}
 	}
 	if s.reads != 20 {
-		t.Errorf("1000 guesses had the store asked %d times, want 20", s.reads)
+		t.Errorf("1000 guesses caused %d reads of the store, want 20", s.reads)
 	}
 	err := from("203.0.113.7:3000", unknown)
 	if e, ok := errors.AsType[*identity.Error](err); !ok || e.Kind != identity.Throttled || e.RetryAfter <= 0 || e.RetryAfter > 3*time.Second {
 		t.Errorf("after the flood: %v, want throttled for at most 3 s", err)
 	}
 	if err := from("203.0.113.7:1000", known); err != nil {
-		t.Errorf("who was good before is shut out: %v", err)
+		t.Errorf("a token that was valid before is refused: %v", err)
 	}
 	if err := from("203.0.113.8:1000", unknown); err != nil {
-		t.Errorf("another source is shut out: %v", err)
+		t.Errorf("another source is refused: %v", err)
 	}
 	c.pass(3 * time.Second)
 	if err := from("203.0.113.7", unknown); err != nil {
@@ -287,6 +287,6 @@ func TestAdmins(t *testing.T) {
 
 func TestNewWithoutAWay(t *testing.T) {
 	if _, err := identity.New(identity.Options{}); err == nil {
-		t.Error("a verifier that can take nobody is made")
+		t.Error("New makes a verifier that accepts nobody")
 	}
 }

@@ -15,7 +15,7 @@ func TestCounts(t *testing.T) {
 		json   string
 		locked int
 	}{
-		{"nothing counted still says callable", nil, `{"callable":0}`, 0},
+		{"zero Counts still encode callable", nil, `{"callable":0}`, 0},
 		{"callable alone", []lock.Status{lock.None, lock.None}, `{"callable":2}`, 0},
 		{
 			"every status, in the order that agents see",
@@ -23,7 +23,7 @@ func TestCounts(t *testing.T) {
 			`{"callable":1,"disabled_by_config":1,"disabled_by_user":1,"pending_approval":2,"server_disabled":1,"disabled_unknown":1}`,
 			6,
 		},
-		{"a status that is none counts as unknown", []lock.Status{"other"}, `{"callable":0,"disabled_unknown":1}`, 1},
+		{"an undefined status counts as disabled_unknown", []lock.Status{"other"}, `{"callable":0,"disabled_unknown":1}`, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var c lock.Counts

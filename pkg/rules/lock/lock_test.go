@@ -72,7 +72,7 @@ func TestClassify(t *testing.T) {
 		if got != want[0] || lock.Classify(f) != got {
 			t.Errorf("Classify(%s) = %q, want %q each time", letters, got, want[0])
 		}
-		// A denial, even a possible one, is never explained by a reason that the user could
+		// If a rule denies the tool, or may deny it, the status is never one that the user could
 		// remove.
 		if f.Denied != lock.No && slices.Contains([]lock.Status{lock.DisabledByUser, lock.PendingApproval, lock.None}, got) {
 			t.Errorf("Classify(%s) = %q", letters, got)
@@ -84,14 +84,14 @@ func TestClassify(t *testing.T) {
 			four(f.ServerEnabled, f.Denied, f.UserDisabled, lock.Unknown),
 		} {
 			if lock.Classify(less) == lock.None {
-				t.Errorf("%s is callable with a fact less: %v", letters, less)
+				t.Errorf("%s is callable without one of its facts: %v", letters, less)
 			}
 		}
 	}
 	if all["UUUU"] != (lock.Facts{}) {
-		t.Error("the zero Facts know something")
+		t.Error("the zero Facts are not all unknown")
 	}
-	// 3 and 255 are no facts; a caller that uses them finds the tool locked.
+	// 3 and 255 are no facts. Classify treats them as unknown, so the tool is locked.
 	for _, odd := range []lock.Fact{3, 255} {
 		for _, f := range []lock.Facts{
 			four(odd, lock.No, lock.No, lock.Yes), four(lock.Yes, odd, lock.No, lock.Yes), four(lock.Yes, lock.No, odd, lock.Yes), four(lock.Yes, lock.No, lock.No, odd),
@@ -108,7 +108,7 @@ func four(enabled, denied, disabled, approved lock.Fact) lock.Facts {
 	return lock.Facts{ServerEnabled: enabled, Denied: denied, UserDisabled: disabled, Approved: approved}
 }
 
-// A grant replaces the decisions of people, and overrides nothing of an operator.
+// A grant replaces decisions of people, but does not override an operator's settings.
 func TestGranted(t *testing.T) {
 	for letters, f := range every() {
 		without := lock.Classify(f)
@@ -178,7 +178,7 @@ func TestRemediation(t *testing.T) {
 				t.Errorf("%q ends with the link: %v, want %v", with, got, tc.linkUsed)
 			}
 			if !tc.linkUsed && with != without {
-				t.Errorf("the link changes a text that has no use for it: %q, %q", with, without)
+				t.Errorf("the link changes a text that does not contain it: %q, %q", with, without)
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func checkText(t *testing.T, status lock.Status, text string, has, hasNot []stri
 		t.Errorf("%q says %q", text, hasNot[i])
 	}
 	if status != lock.DisabledByConfig && !strings.HasPrefix(text, "Tool is disabled and not callable. ") {
-		t.Errorf("%q does not begin with what is common to all but a denial", text)
+		t.Errorf("%q lacks the beginning of all texts except a denial", text)
 	}
 	if strings.ContainsAny(text, "\n\r") {
 		t.Errorf("%q is more than one line", text)

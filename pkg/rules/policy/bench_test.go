@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// BenchmarkVerdicts judges 10,000 tools of 100 servers for one agent, with
-// nothing kept from a run before: what a change of policy, catalog or agent costs.
+// BenchmarkVerdicts judges 10,000 tools of 100 servers for one agent, without a cache. It measures
+// the cost after a change of policy, catalog or agent.
 func BenchmarkVerdicts(b *testing.B) {
 	var tools []Tool
 	var names []string

@@ -25,7 +25,7 @@ func TestMemHooksOfWrites(t *testing.T) {
 				t.Errorf("Put = %v, want the hook's error", err)
 			}
 			if _, err := m.Get(t.Context(), r.ID()); errors.Is(err, approval.ErrNotFound) == kept {
-				t.Errorf("Get = %v, want kept %v", err, kept)
+				t.Errorf("Get = %v, want the record stored: %v", err, kept)
 			}
 		})
 	}
