@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// verdictOf is the verdict of a whole file.
+// verdictOf returns the verdict of a whole policy file.
 func verdictOf(t *testing.T, source string, agent identity.Agent, item Tool) Verdict {
 	t.Helper()
 	cfg := parseConfig(t, `{"mcpServers": {"files": {"url": "https://files.example"}, "web": {"url": "https://web.example"}}}`)
@@ -31,8 +31,8 @@ func paste(t *testing.T, source string, p *Policy, agent identity.Agent, item To
 	return source + "\n" + changed
 }
 
-// With its exemption pasted the tool is callable for that agent, and nothing changes for others or for
-// other tools.
+// With the exemption in the file, that agent can call the tool. Nothing changes for other agents or
+// for other tools.
 func TestExempt(t *testing.T) {
 	files := newTool("files:delete_file")
 	for _, test := range []struct{ name, source string }{
@@ -71,7 +71,7 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// unchanged checks that two files say the same but of one agent's one tool.
+// unchanged checks that two files give the same verdicts, except about one tool for one agent.
 func unchanged(t *testing.T, before, after string, agent identity.Agent, item Tool) {
 	t.Helper()
 	other, namesake := agent, agent
@@ -89,7 +89,7 @@ func unchanged(t *testing.T, before, after string, agent identity.Agent, item To
 	}
 }
 
-// If no change of a rule would help there is no exemption.
+// If no change of a rule would unlock the tool, there is no exemption.
 func TestExemptNone(t *testing.T) {
 	bot, files := identity.Agent{ID: "bot"}, newTool("files:delete_file")
 	for name, p := range map[string]*Policy{
@@ -105,7 +105,8 @@ func TestExemptNone(t *testing.T) {
 	}
 }
 
-// The claims of a JWT's agent are known only when it calls: rules that read them may deny or not.
+// The gateway has the claims of a JWT only during a request. Without the claims, it is unknown
+// whether a rule that reads them denies.
 func TestVerdictWithoutClaims(t *testing.T) {
 	cfg := parseConfig(t, `{"mcpServers": {"files": {"url": "https://files.example", "disabled_tools": ["secret"]}}}`)
 	agent := identity.Agent{ID: "bot", Way: identity.WayJWT}
@@ -121,8 +122,8 @@ func TestVerdictWithoutClaims(t *testing.T) {
 		{"a rule with claims", team, "files:get", lock.No, true, "policy.cedar:1 team"},
 		{"of another tool", strings.Replace(team, "resource)", `resource == Tool::"files:put")`, 1), "files:get", lock.No, false, ""},
 		{"of another agent", strings.Replace(team, "principal,", `principal == Agent::"x",`, 1), "files:get", lock.No, false, ""},
-		{"of the kind alone", `forbid(principal, action, resource) when { principal.kind == "iam" };`, "files:get", lock.No, false, ""},
-		{"one that fails", broken, "files:get", lock.No, true, "policy.cedar:1 broken"},
+		{"a rule that reads only the kind", `forbid(principal, action, resource) when { principal.kind == "iam" };`, "files:get", lock.No, false, ""},
+		{"a rule that fails", broken, "files:get", lock.No, true, "policy.cedar:1 broken"},
 	} {
 		p, item := mustParse(t, test.source), newTool(test.tool)
 		v, unsure := p.VerdictWithoutClaims(cfg, agent, item)
@@ -144,7 +145,7 @@ func TestVerdictWithoutClaims(t *testing.T) {
 	}
 }
 
-// Each rule of each policy of an operator can be exempted from, if one agent's exemption is enough.
+// Exempt returns an exemption exactly if the policies deny the tool.
 func TestExemptRealPolicies(t *testing.T) {
 	paths, err := filepath.Glob("testdata/policies/*.cedar")
 	if err != nil || len(paths) == 0 {
@@ -189,7 +190,7 @@ func FuzzExempt(f *testing.F) {
 			t.Errorf("%v with the exemption\n%s\nof\n%s", err, text, source)
 		}
 		if other := (identity.Agent{ID: id + "x"}); p.judge(other).verdict(item).Denied == lock.No && changed.judge(other).verdict(item).Denied == lock.Yes {
-			t.Errorf("another agent is denied by the exemption\n%s", text)
+			t.Errorf("the exemption denies another agent\n%s", text)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// kinds3 are a tool, a prompt, a resource and a template, as the gateway knows them.
+// kinds3 returns a tool, a prompt, a resource and a template.
 func kinds3() []Tool {
 	out := []Tool{newTool("fs:review", "read")}
 	for _, id := range []string{"fs:prompt:review", "fs:resource:file:///etc/passwd", "fs:resource:file:///{+path}"} {
@@ -23,7 +23,8 @@ func kinds3() []Tool {
 	return out
 }
 
-// denied returns what is denied of a tool, a prompt, a resource and a template: "TPRt".
+// denied returns the letter of each denied item in "TPRt": tool, prompt, resource, template. An
+// item that is not denied is ".", and an unknown verdict is "?".
 func denied(verdicts []Verdict) string {
 	var b strings.Builder
 	for i, v := range verdicts {

@@ -77,7 +77,7 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// The result of Matches, without an agent, is true for every agent.
+// Matches gets no agent: its result must be true for every agent.
 func TestMatchesAgreeWithVerdicts(t *testing.T) {
 	cfg := servers(t, "", "files", "infra", "payroll", "web")
 	sources := []string{

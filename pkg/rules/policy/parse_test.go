@@ -37,7 +37,7 @@ forbid(resource);`, `1:52: not Cedar: unexpected }
 	}
 }
 
-// wantFaults checks that src is refused with these faults, one a line.
+// wantFaults checks that Parse refuses src with these faults, one on each line.
 func wantFaults(t *testing.T, src, want string) {
 	t.Helper()
 	p, err := Parse([]byte(src))
@@ -65,7 +65,7 @@ func TestParseAgainstTheSchema(t *testing.T) {
 		{"a type of resource", when(`resource is Server`), "1:56: there is no entity type Server, only Agent, Tool, Prompt and Resource"},
 		{"an action", `forbid(principal, action == Action::"write", resource);`, "1:29: " + not + "unrecognized action `Action::\"write\"`; there is Action::\"call\", Action::\"get\", Action::\"read\""},
 		{"a comparison of types", when(`resource.readOnly > 3`), "1:1: " + not + "unexpected type: expected datetime, or duration, or Long but saw Bool"},
-		{"a condition that is none", when(`resource.name`), "1:1: " + not + "unexpected type: expected Bool but saw String"},
+		{"a condition that is no Bool", when(`resource.name`), "1:1: " + not + "unexpected type: expected Bool but saw String"},
 		{"a claim of two types", when(`principal.a > 3 && principal.a like "x"`), "1:1: " + not + "unexpected type: expected datetime, or duration, or Long but saw String"},
 		{"a tier", when(`resource.tier == "raed"`), `1:62: tier "raed" is not read, write or destructive`},
 		{"a tier, the other way round", when(`"raed" != resource.tier`), `1:45: tier "raed" is not read, write or destructive`},
@@ -73,14 +73,14 @@ func TestParseAgainstTheSchema(t *testing.T) {
 		{"a tier in a set", when(`["read", "wirte"].contains(resource.tier)`), `1:54: tier "wirte" is not read, write or destructive`},
 		{"a tool without a server", `forbid(principal, action, resource == Tool::"fetch");`, `1:46: a tool is written Tool::"server:tool", not Tool::"fetch"`},
 		{"a tool without a server, in a condition", when(`resource in [Tool::"a:b", Tool::"fetch"]`), `1:77: a tool is written Tool::"server:tool", not Tool::"fetch"`},
-		{"an address that is none", when(`ip("300.1.1.1").isLoopback()`), "1:47: " + not + "error during extension function argument validation: failed to parse as IP address: `\"300.1.1.1\"`"},
+		{"an invalid address", when(`ip("300.1.1.1").isLoopback()`), "1:47: " + not + "error during extension function argument validation: failed to parse as IP address: `\"300.1.1.1\"`"},
 		{"an @id twice", "@id(\"a\") forbid(principal, action, resource);\n@reason(\"x\") @id(\"a\") permit(principal, action, resource);", "2:14: a: the rule in line 1 has this @id already"},
-		{"a reason that is a novel", `@reason("` + strings.Repeat("ö", 501) + `") forbid(principal, action, resource);`, "1:1: @reason has 501 characters, at most 500 are allowed"},
+		{"a reason that is too long", `@reason("` + strings.Repeat("ö", 501) + `") forbid(principal, action, resource);`, "1:1: @reason has 501 characters, at most 500 are allowed"},
 		{"every rule at once", "@id(\"a\")\n" + when("resource.x") + "\n@id(\"b\")\n  " + when("\n resource.x && resource.y") + "\n" + when("resource.readOnly"),
 			"2:53: a: " + not + "attribute `x` on entity type `Tool` not found\n" +
 				"5:11: b: " + not + "attribute `x` on entity type `Tool` not found\n" +
 				"5:25: b: " + not + "attribute `y` on entity type `Tool` not found"},
-		{"permits alone, which people take for an allow list", `permit(principal == Agent::"ci", action, resource) when { resource.readOnly };`,
+		{"only permits, which look like an allow list", `permit(principal == Agent::"ci", action, resource) when { resource.readOnly };`,
 			"1:1: this permit grants nothing: everything that no forbid matches is permitted; write a forbid for what shall be denied"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantFaults(t, tt.src, tt.want) })

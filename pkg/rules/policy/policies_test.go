@@ -38,7 +38,7 @@ func newTool(id string, words ...string) Tool {
 	return t
 }
 
-// catalog is what the ten policies are held against.
+// catalog returns the tools about which the tests evaluate the ten policies.
 func catalog() []Tool {
 	return []Tool{
 		newTool("files:create_file", "write", "closed"),

@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Leaving out rules about other agents and attributes that no rule reads
-// changes no verdict.
+// No verdict changes if the evaluation skips rules about other agents, and attributes that no rule
+// reads.
 func TestVerdictShortcuts(t *testing.T) {
 	cfg := servers(t, "", "files", "infra", "payroll", "web")
 	var all strings.Builder

@@ -37,7 +37,7 @@ func TestVerdictOfLists(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		policy *Policy
-		rest   Verdict // of what no list denies
+		rest   Verdict // of tools that no list denies
 	}{
 		{"empty policy", Empty(), Verdict{Denied: lock.No}},
 		{"no policy could be read", nil, Verdict{}},
@@ -81,8 +81,8 @@ func TestVerdictOfAFailingForbid(t *testing.T) {
 	}{
 		{"failing first", broken + forbidAll, lock.Yes},
 		{"failing last", forbidAll + broken, lock.Yes},
-		{"failing beside one that does not match", broken + `forbid(principal, action, resource == Tool::"web:post");`, lock.Unknown},
-		{"failing beside a permit", broken + `permit(principal, action, resource);`, lock.Unknown},
+		{"failing next to a rule that does not match", broken + `forbid(principal, action, resource == Tool::"web:post");`, lock.Unknown},
+		{"failing next to a permit", broken + `permit(principal, action, resource);`, lock.Unknown},
 		{"failing permit", `permit(principal, action, resource) when { principal.nothing }; forbid(principal, action, resource == Tool::"web:post");`, lock.No},
 		{"not reached", `forbid(principal, action, resource) when { resource.server == "other" && principal.nothing };`, lock.No},
 		{"overflowing", `forbid(principal, action, resource) when { principal.big + 9223372036854775807 > 0 };`, lock.Unknown},
@@ -97,8 +97,8 @@ func TestVerdictOfAFailingForbid(t *testing.T) {
 	}
 }
 
-// A token's issuer may let people write claims of any name. None of them may pass for the word
-// of AWS or of the gateway's own tokens.
+// An issuer may let people choose claims of any name. Such a claim must not look like a fact from
+// AWS or from the gateway's own tokens.
 func TestVerdictOfForgedClaims(t *testing.T) {
 	cfg := servers(t, "", "web")
 	tools := []Tool{newTool("web:fetch")}
@@ -110,7 +110,7 @@ func TestVerdictOfForgedClaims(t *testing.T) {
 	signed := identity.Agent{ID: role, Way: identity.WayIAM, Claims: map[string]any{"arn": role}}
 	minted := identity.Agent{ID: identity.TokenAgent("ci"), Way: identity.WayToken, Claims: map[string]any{"token": "ci"}}
 	for _, tt := range []struct {
-		name, passes string // what a rule lets through
+		name, passes string // a condition under which the rule does not deny
 		agent        identity.Agent
 	}{
 		{"arn", `principal has arn && principal.arn like "arn:aws:sts::123456789012:assumed-role/ci/*"`, signed},
@@ -125,7 +125,7 @@ func TestVerdictOfForgedClaims(t *testing.T) {
 				t.Errorf("the JWT's verdict is %v, want denied", v.Denied)
 			}
 			if v := p.Verdicts(cfg, tt.agent, tools)[0]; v.Denied != lock.No {
-				t.Errorf("the verdict of who it is for is %v, want permitted", v.Denied)
+				t.Errorf("the verdict of the intended agent is %v, want permitted", v.Denied)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestEvaluations(t *testing.T) {
 	}
 }
 
-// More rules never open what fewer rules shut.
+// More rules never permit what fewer rules deny.
 func TestVerdictsAreMonotone(t *testing.T) {
 	cfg := servers(t, "", "files", "infra", "payroll", "web")
 	var sources []string
@@ -215,7 +215,7 @@ func TestToolAttributes(t *testing.T) {
 		tool Tool
 		want string
 	}{
-		{"unsaid", newTool("a:b"), `{"destructive":true, "idempotent":false, "name":"b", "openWorld":true, "readOnly":false, "server":"a", "tier":"destructive"}`},
+		{"no hints", newTool("a:b"), `{"destructive":true, "idempotent":false, "name":"b", "openWorld":true, "readOnly":false, "server":"a", "tier":"destructive"}`},
 		{"read", newTool("a:b:c", "read"), `{"destructive":false, "idempotent":false, "name":"b:c", "openWorld":true, "readOnly":true, "server":"a", "tier":"read"}`},
 		{"not read-only", unread, `{"destructive":true, "idempotent":false, "name":"b", "openWorld":true, "readOnly":false, "server":"a", "tier":"destructive"}`},
 		{"write", idempotent, `{"destructive":false, "idempotent":true, "name":"b", "openWorld":false, "readOnly":false, "server":"a", "tier":"write"}`},

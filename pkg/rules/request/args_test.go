@@ -34,7 +34,7 @@ func TestHashArgs(t *testing.T) {
 	} {
 		got := hash(text)
 		if other, is := seen[got]; is || got == "" {
-			t.Errorf("%s has the hash %q, as %q", text, got, other)
+			t.Errorf("%s has the hash %q, like %q", text, got, other)
 		}
 		seen[got] = text
 	}

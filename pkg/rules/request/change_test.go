@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// asking returns a change that asks for something.
+// asking returns a change that adds a request.
 func asking(r request.Request) func(request.List) (request.List, string, json.RawMessage, error) {
 	return func(a request.List) (request.List, string, json.RawMessage, error) {
 		next, held, added, err := a.Add(r, request.Granted{}, nil, time.Now())
@@ -26,8 +26,8 @@ func asking(r request.Request) func(request.List) (request.List, string, json.Ra
 	}
 }
 
-// A change is repeated while other writers come first, but not forever; a change without effect is
-// not stored.
+// ChangeList repeats a change if another writer was first, but not forever. It does not store a
+// change without effect.
 func TestChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conflicts, writes := 5, 0
@@ -45,10 +45,10 @@ func TestChange(t *testing.T) {
 			t.Errorf("ChangeList = %+v, %v after %d writes and %v", a, err, writes, time.Since(began))
 		}
 		if a, err = request.ChangeList(t.Context(), m, ci, asking(requesttest.To("git", "push"))); err != nil || writes != 6 || a.Rev != 1 || len(a.List) != 1 {
-			t.Errorf("a change of nothing = %+v, %v after %d writes", a, err, writes)
+			t.Errorf("a change without effect = %+v, %v after %d writes", a, err, writes)
 		}
 		if g, err := m.ChangeGranted(t.Context(), ci, func(g request.Granted) (request.Granted, error) { return g, nil }); err != nil || g.Rev != 0 {
-			t.Errorf("a change of nothing = %+v, %v", g, err)
+			t.Errorf("a change without effect = %+v, %v", g, err)
 		}
 		conflicts, writes = 1000, 0
 		if _, err = request.ChangeList(t.Context(), m, ci, asking(requesttest.To("git", "pull"))); !errors.Is(err, request.ErrConflict) || writes != 32 || time.Since(began) > 10*time.Second {
@@ -57,12 +57,12 @@ func TestChange(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err = request.ChangeList(ctx, m, ci, asking(requesttest.To("git", "pull"))); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("ChangeList = %v as its time ends", err)
+			t.Errorf("ChangeList = %v after its deadline", err)
 		}
 	})
 }
 
-// A document that cannot be read is not changed, and the error of a change reaches its caller.
+// An unreadable document stays as it is. The error of a change reaches the caller.
 func TestChangeFails(t *testing.T) {
 	down, no := errors.New("no answer"), errors.New("no")
 	var docs documenttest.Store
@@ -73,14 +73,14 @@ func TestChangeFails(t *testing.T) {
 	}
 	docs.OnDocs = func(context.Context, []document.Key) error { return down }
 	if _, err := request.ChangeList(t.Context(), m, ci, asking(requesttest.To("git", "push"))); !errors.Is(err, down) {
-		t.Errorf("ChangeList of what cannot be read = %v", err)
+		t.Errorf("ChangeList of an unreadable document = %v", err)
 	}
 	_, err := m.ChangeGranted(t.Context(), ci, func(g request.Granted) (request.Granted, error) {
-		t.Error("what cannot be read is changed")
+		t.Error("the change gets an unreadable document")
 		return g, nil
 	})
 	if !errors.Is(err, down) {
-		t.Errorf("ChangeGranted of what cannot be read = %v", err)
+		t.Errorf("ChangeGranted of an unreadable document = %v", err)
 	}
 	docs.OnDocs = nil
 	list, all, err := m.Requests(t.Context())

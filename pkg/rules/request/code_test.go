@@ -63,19 +63,19 @@ func TestCode(t *testing.T) {
 		text string
 		now  time.Time
 	}{
-		"expired":          {text, noon.Add(24 * time.Hour)},
-		"sealed to log in": {login, noon},
-		"another key":      {elsewhere, noon},
-		"cut off":          {text[:len(text)-1], noon},
-		"longer":           {text + "A", noon},
-		"changed":          {text[:20] + map[bool]string{true: "B", false: "A"}[text[20] == 'A'] + text[21:], noon},
-		"empty":            {"", noon},
-		"an id":            {"R-7KQ2M4XD", noon},
-		"of nobody":        {part(func(c *request.Code) { c.Agent = request.Agent{} }), noon},
-		"of no way":        {part(func(c *request.Code) { c.Agent.Way = "" }), noon},
-		"of nothing":       {part(func(c *request.Code) { c.Item = tool.ID{} }), noon},
-		"of no definition": {part(func(c *request.Code) { c.Hash = "" }), noon},
-		"without an end":   {part(func(c *request.Code) { c.Expires = 0 }), noon},
+		"expired":              {text, noon.Add(24 * time.Hour)},
+		"sealed to log in":     {login, noon},
+		"another key":          {elsewhere, noon},
+		"cut off":              {text[:len(text)-1], noon},
+		"longer":               {text + "A", noon},
+		"changed":              {text[:20] + map[bool]string{true: "B", false: "A"}[text[20] == 'A'] + text[21:], noon},
+		"empty":                {"", noon},
+		"an id":                {"R-7KQ2M4XD", noon},
+		"without an agent":     {part(func(c *request.Code) { c.Agent = request.Agent{} }), noon},
+		"without a way":        {part(func(c *request.Code) { c.Agent.Way = "" }), noon},
+		"without an item":      {part(func(c *request.Code) { c.Item = tool.ID{} }), noon},
+		"without a definition": {part(func(c *request.Code) { c.Hash = "" }), noon},
+		"without an end":       {part(func(c *request.Code) { c.Expires = 0 }), noon},
 	} {
 		if c, err := request.OpenCode(t.Context(), s, tt.text, tt.now); !errors.Is(err, seal.ErrForged) || c != (request.Code{}) {
 			t.Errorf("%s: OpenCode = %+v, %v; want ErrForged", name, c, err)
@@ -90,7 +90,7 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// Every code that was sealed is complete when it is opened.
+// OpenCode returns only complete codes.
 func FuzzOpenCode(f *testing.F) {
 	s := sealer(1)
 	f.Add([]byte(`{"a":{"way":"jwt","id":"x"},"i":{"Server":"git","Name":"push"},"h":"1","e":9999999999}`))

@@ -17,7 +17,7 @@ import (
 
 var verdicts = []request.Verdict{request.Approved, request.Allowed, request.Confirmed, request.Declined, request.Revoked}
 
-// asked returns a request that goes with a verdict.
+// asked returns a request for which the verdict is possible.
 func asked(v request.Verdict) request.Request {
 	r := requesttest.To("git", "push")
 	if v == request.Confirmed {
@@ -27,7 +27,8 @@ func asked(v request.Verdict) request.Request {
 	return r
 }
 
-// A request is decided once: of all that follows a decision only these do.
+// A person decides about a request once. Afterwards only two verdicts are possible: to end a grant,
+// and to approve again if again is set.
 func TestDecidedOnce(t *testing.T) {
 	for _, first := range verdicts[:4] {
 		r := asked(first)
@@ -37,7 +38,7 @@ func TestDecidedOnce(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				can := then == request.Revoked && (first == request.Allowed || first == request.Confirmed) || again && first == request.Approved
 				if then == request.Allowed && r.OneCall() || then == request.Confirmed && !r.OneCall() {
-					continue // which goes with no request
+					continue // this verdict does not fit the request
 				}
 				d := request.Decide(r, then, 60, "ada", "", noon.Add(time.Second))
 				next, err := g.Add(d, again, noon.Add(time.Second))
@@ -47,15 +48,15 @@ func TestDecidedOnce(t *testing.T) {
 			}
 		}
 		if g = g.Without(r.ID); g.Decided(r.ID) || len(g.List) != 0 {
-			t.Errorf("%s was taken back, and is there: %+v", first, g.List)
+			t.Errorf("%s was undone, but is still there: %+v", first, g.List)
 		}
 	}
 	r := asked(request.Allowed)
 	if _, err := (request.Granted{Agent: ci}).Add(request.Decide(r, request.Revoked, 0, "kim", "", noon), false, noon); !errors.Is(err, request.ErrNotFound) {
-		t.Errorf("what was never granted is revoked: %v", err)
+		t.Errorf("Revoked without a grant = %v", err)
 	}
 	if _, err := (request.Granted{Agent: ci}).Add(request.Decide(r, "yes", 0, "kim", "", noon), false, noon); err == nil || !strings.Contains(err.Error(), "approved, allowed") {
-		t.Errorf("a verdict that is none = %v, want the verdicts that there are", err)
+		t.Errorf("an unknown verdict = %v, want an error that lists the verdicts", err)
 	}
 }
 
@@ -126,12 +127,12 @@ func TestDeclined(t *testing.T) {
 		}
 	}
 	if _, is := g.Declined(r, noon.Add(24*time.Hour)); is {
-		t.Error("a no of yesterday holds")
+		t.Error("a refusal of yesterday still applies")
 	}
 }
 
-// An agent has a limited number of grants at a time. If there is no room for a grant, it can be
-// decided after another one ends; all other decisions still work.
+// An agent has a limited number of grants. At the limit, nobody can grant more before a grant ends.
+// All other decisions are still possible.
 func TestFull(t *testing.T) {
 	for v, most := range map[request.Verdict]int{request.Allowed: 32, request.Confirmed: 64} {
 		g := request.Granted{Agent: ci}
@@ -142,19 +143,19 @@ func TestFull(t *testing.T) {
 		}
 		one := request.Decide(asked(v), v, 60, "kim", "", noon)
 		if next, err := g.Add(one, false, noon); !errors.Is(err, request.ErrFull) || len(next.List) != most {
-			t.Errorf("one more is %s: %v", v, err)
+			t.Errorf("over the limit, %s = %v", v, err)
 		}
 		if _, err := g.Add(one, false, noon.Add(time.Hour)); err != nil {
-			t.Errorf("one is %s after the others have ended: %v", v, err)
+			t.Errorf("after the other grants have ended, %s = %v", v, err)
 		}
 		revoked := g.List[0]
 		revoked.Verdict = request.Revoked
 		less, err := g.Add(revoked, false, noon)
 		require.OK(t, err)
 		if _, err := less.Add(one, false, noon); err != nil {
-			t.Errorf("one is %s in the place of another: %v", v, err)
+			t.Errorf("after one grant was revoked, %s = %v", v, err)
 		}
-		for range 200 { // no agent can ask so much that nobody can say no
+		for range 200 { // however much an agent asks, people can decline
 			for _, v := range []request.Verdict{request.Declined, request.Approved} {
 				g, err = g.Add(request.Decide(asked(v), v, 0, "ada", strings.Repeat("日", request.MaxReason), noon), false, noon)
 				require.OK(t, err)
@@ -249,9 +250,9 @@ func (l *life) decide(t *testing.T, d request.Decision) {
 	l.decided[d.Request] = d
 }
 
-// For all requests of an agent and all decisions, over months: no more requests are open than
-// allowed, a decision that opens something is never forgotten, a refusal only after many others,
-// and a decided request is never open again.
+// Over months of random requests and decisions, an agent never has too many open requests, and a
+// decided request is never open again. A grant stays in the list until it ends. A refusal leaves
+// the list only after many other decisions.
 func TestLives(t *testing.T) {
 	for seed := range uint64(6) {
 		l := life{a: request.List{Agent: ci}, g: request.Granted{Agent: ci}, now: noon, decided: map[string]request.Decision{}, rng: rand.New(rand.NewPCG(seed, 1))}
@@ -274,19 +275,19 @@ func TestLives(t *testing.T) {
 			}
 		}
 		if len(l.decided) < 250 {
-			t.Errorf("seed %d: %d decisions in a life: it is no test", seed, len(l.decided))
+			t.Errorf("seed %d: only %d decisions, too few for a test", seed, len(l.decided))
 		}
 	}
 }
 
-// remembered checks that what holds is known.
+// remembered checks that the list has each decision that still applies.
 func (l *life) remembered(t *testing.T) {
 	t.Helper()
 	for i, id := range l.order {
 		d := l.decided[id]
 		holds := d.Verdict == request.Allowed || d.Verdict == request.Confirmed || d.Verdict == request.Declined && i >= len(l.order)-40
 		if holds && l.now.Before(d.Ends) && !slices.Contains(l.g.List, d) {
-			t.Fatalf("the decision %+v about %s holds, and is forgotten", d, id)
+			t.Fatalf("the decision %+v about %s applies, but is not in the list", d, id)
 		}
 	}
 }

@@ -18,14 +18,14 @@ const address = "https://mcp.example.com/mcp"
 // call is the hash of the arguments of the call that is confirmed.
 var call = requesttest.OneCall("git", "push", `{"a":1}`).Args
 
-// A world is an agent to which something was granted, and the tool as it is.
+// A world has an agent with a grant, and the current tool.
 type world struct {
 	g   request.Granted
 	now request.Now
 }
 
-// opened returns a world in which a person granted something a minute ago, so that it holds. verdict is
-// allowed or confirmed.
+// opened returns a world in which a person made a grant a minute ago. verdict is allowed or
+// confirmed.
 func opened(t *testing.T, verdict request.Verdict) world {
 	t.Helper()
 	r := requesttest.To("git", "push")
@@ -42,13 +42,13 @@ func opened(t *testing.T, verdict request.Verdict) world {
 	return world{g, request.Now{Item: r.Item(), Hash: r.Hash, URL: address, Agent: ci.ID, Record: record, Time: noon.Add(time.Minute)}}
 }
 
-// holds reports whether the world lets a call through, by each of the two ways.
+// holds reports whether the grant allows every call, and whether it confirms this call.
 func (w world) holds() (allowed, confirmed bool) {
 	_, allowed = w.g.Allows(w.now)
 	return allowed, len(w.g.Confirms(w.now, call)) > 0
 }
 
-// record replaces the tool's record by what a decision makes of it.
+// record replaces the tool's record with the record after a decision.
 func (w *world) record(t *testing.T, decide func(approval.Record) (approval.Record, approval.Entry, error)) {
 	t.Helper()
 	next, _, err := decide(*w.now.Record)
@@ -56,30 +56,30 @@ func (w *world) record(t *testing.T, decide func(approval.Record) (approval.Reco
 	w.now.Record = &next
 }
 
-// changes are what may become of the world between a decision and a call. Each ends what was granted.
+// changes has events between a decision and a call. Each of them ends the grant.
 var changes = map[string]func(*testing.T, *world){
-	"another definition":           func(_ *testing.T, w *world) { w.now.Hash = "b2" },
-	"no definition":                func(_ *testing.T, w *world) { w.now.Hash = "" },
-	"a definition of no hash":      func(_ *testing.T, w *world) { w.now.Hash, w.g.List[0].Hash, w.now.Record.CurrentHash = "", "", "" },
-	"another server":               func(_ *testing.T, w *world) { w.now.Item.Server = "github" },
-	"another tool":                 func(_ *testing.T, w *world) { w.now.Item.Name = "pull" },
-	"a prompt of that name":        func(_ *testing.T, w *world) { w.now.Item.Kind = tool.Prompt },
-	"another agent":                func(_ *testing.T, w *world) { w.now.Agent = "token:cd" },
-	"no agent":                     func(_ *testing.T, w *world) { w.now.Agent, w.g.Agent = "", request.Agent{} },
-	"the server moved":             func(_ *testing.T, w *world) { w.now.URL = "https://mcp.example.net/mcp" },
-	"the server has no address":    func(_ *testing.T, w *world) { w.now.URL = "" },
-	"decided about no address":     func(_ *testing.T, w *world) { w.g.List[0].URL = "" },
-	"its end":                      func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends },
-	"long after its end":           func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends.Add(24 * time.Hour) },
-	"no end":                       func(_ *testing.T, w *world) { w.g.List[0].Ends = time.Time{} },
-	"the clock was set back":       func(_ *testing.T, w *world) { w.now.Time = noon.Add(-6 * time.Minute) },
-	"no record":                    func(_ *testing.T, w *world) { w.now.Record = nil },
-	"no record, and nobody had":    func(_ *testing.T, w *world) { w.now.Record, w.g.List[0].Against = nil, time.Time{} },
-	"a record that was lost":       func(_ *testing.T, w *world) { w.now.Record.Loss = &approval.Loss{} },
-	"a record of a newer program":  func(_ *testing.T, w *world) { w.now.Record.Format = approval.Format + 1 },
-	"a sync saw another one":       func(_ *testing.T, w *world) { w.now.Record.CurrentHash = "b2" },
-	"the store is of an older day": func(_ *testing.T, w *world) { w.now.Record.DecidedAt = w.now.Record.DecidedAt.Add(-1) },
-	"nobody had decided":           func(_ *testing.T, w *world) { w.now.Record.DecidedAt = time.Time{} },
+	"another definition":            func(_ *testing.T, w *world) { w.now.Hash = "b2" },
+	"no definition":                 func(_ *testing.T, w *world) { w.now.Hash = "" },
+	"a definition of no hash":       func(_ *testing.T, w *world) { w.now.Hash, w.g.List[0].Hash, w.now.Record.CurrentHash = "", "", "" },
+	"another server":                func(_ *testing.T, w *world) { w.now.Item.Server = "github" },
+	"another tool":                  func(_ *testing.T, w *world) { w.now.Item.Name = "pull" },
+	"a prompt of that name":         func(_ *testing.T, w *world) { w.now.Item.Kind = tool.Prompt },
+	"another agent":                 func(_ *testing.T, w *world) { w.now.Agent = "token:cd" },
+	"no agent":                      func(_ *testing.T, w *world) { w.now.Agent, w.g.Agent = "", request.Agent{} },
+	"the server moved":              func(_ *testing.T, w *world) { w.now.URL = "https://mcp.example.net/mcp" },
+	"the server has no address":     func(_ *testing.T, w *world) { w.now.URL = "" },
+	"decided about no address":      func(_ *testing.T, w *world) { w.g.List[0].URL = "" },
+	"the end of the grant":          func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends },
+	"long after the end":            func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends.Add(24 * time.Hour) },
+	"no end":                        func(_ *testing.T, w *world) { w.g.List[0].Ends = time.Time{} },
+	"the clock was set back":        func(_ *testing.T, w *world) { w.now.Time = noon.Add(-6 * time.Minute) },
+	"no record":                     func(_ *testing.T, w *world) { w.now.Record = nil },
+	"no record, also at the grant":  func(_ *testing.T, w *world) { w.now.Record, w.g.List[0].Against = nil, time.Time{} },
+	"a record that was lost":        func(_ *testing.T, w *world) { w.now.Record.Loss = &approval.Loss{} },
+	"a record of a newer program":   func(_ *testing.T, w *world) { w.now.Record.Format = approval.Format + 1 },
+	"a sync saw another definition": func(_ *testing.T, w *world) { w.now.Record.CurrentHash = "b2" },
+	"the store is an older copy":    func(_ *testing.T, w *world) { w.now.Record.DecidedAt = w.now.Record.DecidedAt.Add(-1) },
+	"nobody had decided":            func(_ *testing.T, w *world) { w.now.Record.DecidedAt = time.Time{} },
 	"disabled": func(t *testing.T, w *world) {
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
 			return approval.Disable(r, approval.Author{Actor: "ada"}, noon.Add(time.Second))
@@ -119,7 +119,7 @@ var changes = map[string]func(*testing.T, *world){
 	"the server was stopped for a moment": func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, time.Second, true) },
 	"the agent was stopped for a moment":  func(t *testing.T, w *world) { w.stopped(t, stop.Target{Agent: ci.ID}, time.Second, true) },
 	"everything was stopped for a moment": func(t *testing.T, w *world) { w.stopped(t, stop.Target{All: true}, time.Second, true) },
-	"it was stopped in that very instant": func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, 0, true) },
+	"it was stopped at the same instant":  func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, 0, true) },
 	"revoked": func(t *testing.T, w *world) {
 		d := w.g.List[0]
 		d.Verdict, d.At, d.Ends = request.Revoked, noon.Add(time.Second), noon.Add(time.Hour)
@@ -127,13 +127,14 @@ var changes = map[string]func(*testing.T, *world){
 		w.g, err = w.g.Add(d, false, d.At)
 		require.OK(t, err)
 	},
-	"taken back":                   func(_ *testing.T, w *world) { w.g = w.g.Without(w.g.List[0].Request) },
+	"undone":                       func(_ *testing.T, w *world) { w.g = w.g.Without(w.g.List[0].Request) },
 	"a verdict of a newer program": func(_ *testing.T, w *world) { w.g.List[0].Verdict = "permitted" },
 	"declined":                     func(_ *testing.T, w *world) { w.g.List[0].Verdict = request.Declined },
 	"approved alone":               func(_ *testing.T, w *world) { w.g.List[0].Verdict = request.Approved },
 }
 
-// stopped stops something some time after the decision, and undoes that.
+// stopped stops the target at this time after the decision. If undone is set, it also undoes the
+// stop.
 func (w *world) stopped(t *testing.T, target stop.Target, after time.Duration, undone bool) {
 	t.Helper()
 	s := stoptest.Server("x")
@@ -147,10 +148,10 @@ func (w *world) stopped(t *testing.T, target stop.Target, after time.Duration, u
 	w.now.Stops = held
 }
 
-// same are what may happen and ends nothing.
+// same has events that do not end the grant.
 var same = map[string]func(*testing.T, *world){
 	"nothing":                        func(*testing.T, *world) {},
-	"just before its end":            func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends.Add(-1) },
+	"just before the end":            func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends.Add(-1) },
 	"a clock that is a little slow":  func(_ *testing.T, w *world) { w.now.Time = noon.Add(-time.Minute) },
 	"another spelling of the URL":    func(_ *testing.T, w *world) { w.now.URL = "https://MCP.example.com/mcp/" },
 	"a sync wrote":                   func(_ *testing.T, w *world) { w.now.Record.Rev++; w.now.Record.UpdatedAt = noon },

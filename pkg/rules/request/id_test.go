@@ -18,7 +18,7 @@ func TestParseID(t *testing.T) {
 			t.Errorf("ParseID(%.40q) = %q, %v; want %q", typed, got, err, want)
 		}
 		if err != nil && len(err.Error()) > 200 {
-			t.Errorf("ParseID(%.40q) says %d bytes", typed, len(err.Error()))
+			t.Errorf("the error of ParseID(%.40q) has %d bytes", typed, len(err.Error()))
 		}
 	}
 }

@@ -22,7 +22,7 @@ func sorted(list []request.Pointer) []request.Pointer {
 	return list
 }
 
-// atOnce does something n times, all at one moment.
+// atOnce calls do n times, all at the same time.
 func atOnce(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -36,7 +36,7 @@ func atOnce(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// open asks through [request.ChangeList], as an agent does.
+// open adds a request through [request.ChangeList], as an agent does.
 func open(ctx context.Context, s *request.Store, agent request.Agent, r request.Request) (held request.Request, added bool, err error) {
 	_, err = request.ChangeList(ctx, s, agent, func(a request.List) (next request.List, id string, _ json.RawMessage, err error) {
 		if next, held, added, err = a.Add(r, request.Granted{}, nil, time.Now()); added {
@@ -49,7 +49,7 @@ func open(ctx context.Context, s *request.Store, agent request.Agent, r request.
 
 func usedAtOnce(t *testing.T, s *request.Store) {
 	const racers = 50
-	id, noon := request.NewID(), time.Date(2099, 11, 22, 12, 0, 0, 0, time.UTC) // a table removes uses that were long ago
+	id, noon := request.NewID(), time.Date(2099, 11, 22, 12, 0, 0, 0, time.UTC) // in the future, because a table removes old uses
 	var won [racers]bool
 	var told [racers]time.Time
 	atOnce(racers, func(i int) {
@@ -68,7 +68,7 @@ func usedAtOnce(t *testing.T, s *request.Store) {
 	}
 	for i, at := range told {
 		if !at.Equal(told[winner]) {
-			t.Errorf("racer %d was told that it was used at %v, want %v", i, at, told[winner])
+			t.Errorf("racer %d got the use time %v, want %v", i, at, told[winner])
 		}
 	}
 }
@@ -94,7 +94,7 @@ func oneAgent(t *testing.T, s *request.Store) {
 	}
 	for i, id := range ids {
 		if r, is := a.Find(id); id != "" && (!is || r.Tool != fmt.Sprint(i%tools)) {
-			t.Errorf("asker %d was told %s, which is %+v", i, id, r)
+			t.Errorf("asker %d got the id %s, which is %+v", i, id, r)
 		}
 	}
 	if list, _, err := s.Requests(t.Context()); err != nil || len(list) != request.MaxOpen {

@@ -15,7 +15,7 @@ import (
 
 var ci = requesttest.Agent("ci")
 
-// add asks at a time, of which nothing goes wrong.
+// add adds a request at a time, and fails the test on an error.
 func add(t *testing.T, a request.List, r request.Request, g request.Granted, now time.Time) (request.List, request.Request, bool) {
 	t.Helper()
 	next, held, added, err := a.Add(r, g, nil, now)
@@ -32,7 +32,7 @@ func TestAskedAdd(t *testing.T) {
 		t.Errorf("Add = %+v, added: %v, at rev %d", r, added, a.Rev)
 	}
 	if _, again, added := add(t, a, access, request.Granted{}, noon.Add(time.Hour)); added || again != r {
-		t.Errorf("the same asked again is %+v, added: %v; want %+v", again, added, r)
+		t.Errorf("the same request again is %+v, added: %v; want %+v", again, added, r)
 	}
 	b, c, added := add(t, a, call, request.Granted{}, noon)
 	if !added || !c.OneCall() || !c.Expires.Equal(noon.Add(request.ConfirmFor)) || len(b.List) != 2 || len(a.List) != 1 {
@@ -46,7 +46,7 @@ func TestAskedAdd(t *testing.T) {
 		"other arguments": requesttest.OneCall("git", "push", `{"a":2}`),
 	} {
 		if _, r, added := add(t, b, other, request.Granted{}, noon); !added {
-			t.Errorf("%s joined %+v", name, r)
+			t.Errorf("%s was merged into %+v", name, r)
 		}
 	}
 	withdrawn, err := a.Change(r.ID, func(r *request.Request) { r.Ended = noon })
@@ -63,11 +63,11 @@ func TestAskedAdd(t *testing.T) {
 		"expired":   {a, request.Granted{}, noon.Add(request.OpenFor)},
 	} {
 		if _, again, added := add(t, tt.a, access, tt.g, tt.now); !added || again.ID == r.ID {
-			t.Errorf("%s: it is asked as %s, added: %v; want a new request", name, again.ID, added)
+			t.Errorf("%s: got request %s, added: %v; want a new request", name, again.ID, added)
 		}
 	}
 	if _, is := a.Open(access, request.Granted{}, r.Expires.Add(-1)); !is {
-		t.Error("it is not open just before it expires")
+		t.Error("the request is not open just before it expires")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestRequestCheck(t *testing.T) {
 		r := requesttest.To("git", "push")
 		change(&r)
 		if _, _, _, err := (request.List{Agent: ci}).Add(r, request.Granted{}, nil, noon); err == nil {
-			t.Errorf("%+v is taken", r)
+			t.Errorf("%+v is accepted", r)
 		}
 	}
 	r := requesttest.To("git", "push")
@@ -109,10 +109,10 @@ func TestAskedChange(t *testing.T) {
 		t.Errorf("Change = %+v, %v, of %+v", held, err, a.List)
 	}
 	if _, err := a.Change("R-00000000", func(*request.Request) { t.Error("something was changed") }); !errors.Is(err, request.ErrNotFound) {
-		t.Errorf("Change of what is not there = %v", err)
+		t.Errorf("Change of an unknown request = %v", err)
 	}
 	if _, err := a.Change(r.ID, func(r *request.Request) { r.ID = "x" }); err == nil {
-		t.Error("a change to what cannot be stored is taken")
+		t.Error("an invalid change is accepted")
 	}
 }
 
@@ -147,7 +147,7 @@ func TestMaxOpen(t *testing.T) {
 		t.Errorf("Add of one more = %v, added: %v; want ErrTooMany", err, added)
 	}
 	if _, held, added := add(t, a, requesttest.To("git", "3"), g, noon); added || held.ID != a.List[3].ID {
-		t.Errorf("what is open cannot be joined: %+v", held)
+		t.Errorf("Add of a request that is already open = %+v", held)
 	}
 	withdrawn, err := a.Change(a.List[2].ID, func(r *request.Request) { r.Ended = noon })
 	require.OK(t, err)

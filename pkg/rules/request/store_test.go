@@ -24,18 +24,18 @@ func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *request.Store){
 		"nothing is there at first":                              empty,
 		"documents come back as they were put":                   roundTrip,
-		"agents are apart":                                       apart,
+		"agents have separate documents":                         apart,
 		"a write of an old rev is a conflict and stores nothing": staleRev,
 		"a first write of what exists is a conflict":             secondFirst,
 		"a request is added with its pointer and its arguments":  added,
 		"an id that exists is a conflict and stores nothing":     sameID,
-		"what is not valid is refused":                           invalid,
+		"invalid documents are refused":                          invalid,
 		"arguments come back byte for byte":                      arguments,
 		"arguments end with their request":                       expiredArguments,
 		"dropped arguments are gone":                             dropped,
 		"a confirmation is used once":                            usedOnce,
-		"of fifty uses at once one is the use":                   usedAtOnce,
-		"whose a request is stays known while a grant may last":  kept,
+		"of fifty uses at once, one succeeds":                    usedAtOnce,
+		"the agent of a request stays known while a grant lasts": kept,
 		"an ended context reads and stores nothing":              endedContext,
 		"one agent asks a hundred times at once":                 oneAgent,
 		"two people decide about each request at once":           twoPeople,
@@ -44,8 +44,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// An unreadable document, or another agent's, is not an empty one; an unreadable pointer hides no
-// other.
+// An unreadable document, or a document of another agent, does not count as an empty document. An
+// unreadable pointer hides no other pointer.
 func TestStoreBroken(t *testing.T) {
 	var docs documenttest.Store
 	s, agent := request.NewStore(&docs, nil), requesttest.Agent("ci")
@@ -209,7 +209,7 @@ func staleRev(t *testing.T, s *request.Store) {
 	wantAsked(t, s, second)
 	wantArguments(t, s, late, agent, "")
 	if _, err := s.Whose(t.Context(), late.ID); !errors.Is(err, request.ErrNotFound) {
-		t.Errorf("Whose of what was not stored = %v, want ErrNotFound", err)
+		t.Errorf("Whose of a request that was not stored = %v, want ErrNotFound", err)
 	}
 	g := request.Granted{Agent: agent, List: []request.Decision{request.Decide(r, request.Declined, 0, "ada", "", time.Now())}}
 	one, err := s.PutGranted(t.Context(), g)
@@ -282,7 +282,7 @@ func invalid(t *testing.T, s *request.Store) {
 		"an id that is none": func() error {
 			return putAsked(t, s, request.List{Agent: agent, List: []request.Request{bad}}, bad.ID, nil)
 		},
-		"added, and not in the list": func() error { return putAsked(t, s, request.List{Agent: agent}, r.ID, nil) },
+		"added, but not in the list": func() error { return putAsked(t, s, request.List{Agent: agent}, r.ID, nil) },
 		"arguments of no request":    func() error { return putAsked(t, s, good, "", json.RawMessage(`{}`)) },
 		"arguments of every call":    func() error { return putAsked(t, s, good, r.ID, json.RawMessage(`{}`)) },
 		"too large arguments":        func() error { return putAsked(t, s, call, c.ID, large) },
@@ -298,7 +298,7 @@ func invalid(t *testing.T, s *request.Store) {
 		},
 	} {
 		if err := put(); err == nil || errors.Is(err, request.ErrConflict) {
-			t.Errorf("%s: %v, want that it is refused", name, err)
+			t.Errorf("%s: %v, want a refusal", name, err)
 		}
 	}
 	a, askedErr := s.List(t.Context(), agent.Key())
@@ -329,7 +329,7 @@ func arguments(t *testing.T, s *request.Store) {
 		wantArguments(t, s, r, agent, text)
 		got, err := s.Arguments(t.Context(), agent.Key(), r.ID)
 		require.OK(t, err)
-		clear(got) // which is the caller's
+		clear(got) // the caller may change it
 		if again, err := s.Arguments(t.Context(), agent.Key(), r.ID); err != nil || !bytes.Equal(again, []byte(text)) {
 			t.Errorf("Arguments = %.80q, %v after the caller wrote over them", again, err)
 		}
@@ -342,7 +342,7 @@ func expiredArguments(t *testing.T, s *request.Store) {
 	r.ID, r.Opened, r.Expires = request.NewID(), now.Add(-time.Hour), now.Add(-time.Microsecond)
 	require.OK(t, putAsked(t, s, request.List{Agent: agent, List: []request.Request{r}}, r.ID, json.RawMessage("{}")))
 	wantArguments(t, s, r, agent, "")
-	wantRequests(t, s, pointer(agent, r)) // which is known still
+	wantRequests(t, s, pointer(agent, r)) // which is still known
 }
 
 func dropped(t *testing.T, s *request.Store) {
@@ -378,7 +378,8 @@ func usedOnce(t *testing.T, s *request.Store) {
 	}
 }
 
-// kept is a month and more after requests were made, which it stores with their times.
+// kept checks for how long the store knows the agent of a request. The requests are up to more than
+// a month old.
 func kept(t *testing.T, s *request.Store) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	var want []request.Pointer

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// No two agents have one key, for all letters in their names.
+// Two agents never have the same key, whatever characters their names have.
 func TestAgentKey(t *testing.T) {
 	seen := map[string]request.Agent{}
 	for _, a := range []request.Agent{
@@ -22,7 +22,7 @@ func TestAgentKey(t *testing.T) {
 	} {
 		key := a.Key()
 		if other, is := seen[key]; is || len(key) != 32 || strings.Trim(key, "0123456789abcdef") != "" {
-			t.Errorf("%+v has the key %q, as %+v", a, key, other)
+			t.Errorf("%+v has the key %q, like %+v", a, key, other)
 		}
 		seen[key] = a
 	}
@@ -32,7 +32,7 @@ func TestAgentKey(t *testing.T) {
 	}
 	for way, alone := range map[string]bool{"": false, identity.WayNone: false, identity.WayJWT: true, identity.WayToken: true, identity.WayIAM: true} {
 		if (request.Agent{Way: way, ID: "x"}).Alone() != alone {
-			t.Errorf("an agent that came by %q is alone: %v", way, !alone)
+			t.Errorf("Alone of an agent by %q = %v", way, !alone)
 		}
 	}
 }
@@ -42,13 +42,13 @@ func TestAgentCheck(t *testing.T) {
 		_, _, asked := request.List{Agent: bad}.Encode()
 		_, _, granted := request.Granted{Agent: bad}.Encode()
 		if bad.Check() == nil || asked == nil || granted == nil {
-			t.Errorf("%+v is taken: %v, %v", bad, asked, granted)
+			t.Errorf("%+v is accepted: %v, %v", bad, asked, granted)
 		}
 	}
 }
 
-// A stored document fits into an item of DynamoDB, for all letters in its texts; a larger one is
-// refused.
+// A stored document fits into an item of DynamoDB, whatever characters its texts have. A larger
+// document is refused.
 func TestSizes(t *testing.T) {
 	const item = 400 << 10
 	for name, letter := range map[string]string{"plain": "x", "three bytes": "日", "escaped": "\u2028"} {
@@ -98,7 +98,7 @@ func FuzzDecodeAsked(f *testing.F) {
 			t.Errorf("DecodeList(%q) = %+v", data, a)
 		}
 		if _, err := request.DecodeList(requesttest.Agent("cd").Key(), data); err == nil {
-			t.Errorf("%q is read as another agent's", data)
+			t.Errorf("%q is read as a document of another agent", data)
 		}
 	})
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/allocated"
 )
 
-// Nothing that is shown of a change takes more than three times the two definitions and 10 MB.
+// To show a change, each function allocates at most 10 MB plus three times the size of the two
+// definitions.
 func TestMemory(t *testing.T) {
 	for _, size := range []int{19 << 10, tool.MaxDefinition - 100, 1 << 20} {
 		for name, s := range allocated.Shapes(size) {
@@ -27,7 +28,7 @@ func TestMemory(t *testing.T) {
 					do   func() int
 				}{
 					{"Indent", func() int { is = review.Indent(now.Raw); return len(is) }},
-					{"Indent the one before", func() int { was = review.Indent(before.Raw); return len(was) }},
+					{"Indent the old one", func() int { was = review.Indent(before.Raw); return len(was) }},
 					{"Lines", func() int { return len(review.Lines(was, is)) }},
 					{"PlainLines", func() int { return len(review.PlainLines(was, is)) }},
 					{"Words", func() int { return len(review.Words(before.Description, now.Description)) }},
@@ -38,7 +39,7 @@ func TestMemory(t *testing.T) {
 					{"Summarize a new one", func() int { return len(review.Summarize(tool.Definition{}, now).Line()) }},
 				} {
 					if strings.HasPrefix(do.name, "Plain") && len(now.Raw) > tool.MaxDefinition {
-						continue // of which no definition has so many
+						continue // no definition is so long
 					}
 					var size int
 					if n := allocated.By(func() { size = do.do() }); n > most || uint64(size) > most {
@@ -50,7 +51,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Definitions that are too large to compare in parts give one change, which loses nothing.
+// If two definitions are too large to compare in parts, the result is one change that has both
+// texts.
 func TestTooLarge(t *testing.T) {
 	long := strings.Repeat("word\n", 100_000)
 	for name, runs := range map[string][]review.Run{
@@ -72,7 +74,7 @@ func TestTooLarge(t *testing.T) {
 			t.Errorf("%s: the change is %+v", name, c)
 		}
 		if c := review.Summarize(now, now); len(c.Items) != 0 {
-			t.Errorf("%s: what did not change is %+v", name, c)
+			t.Errorf("%s: equal definitions have the changes %+v", name, c)
 		}
 	}
 }

@@ -27,19 +27,19 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	if n := allocated.By(func() { c.Summarize(before, now) }); n > 10_000 {
-		t.Errorf("a change that is known allocates %d bytes", n)
+		t.Errorf("a cached change allocates %d bytes", n)
 	}
 	resource := func(size int) tool.Definition {
 		return parsed(tool.Resource, fmt.Sprintf(`{"uri":"x://a","name":"a","size":%d}`, size))
 	}
 	for name, pair := range map[string][2]tool.Definition{
-		"the other way":          {now, before},
-		"nothing before":         {{}, now},
-		"no change":              {now, now},
-		"a size":                 {resource(1), resource(2)},
-		"another size":           {resource(1), resource(3)},
-		"a prompt":               {parsed(tool.Prompt, `{"name":"a"}`), parsed(tool.Prompt, `{"name":"a","arguments":[{"name":"x"}]}`)},
-		"a tool with such bytes": {parsed(tool.Tool, `{"name":"a"}`), parsed(tool.Tool, `{"name":"a","arguments":[{"name":"x"}]}`)},
+		"the other way":              {now, before},
+		"nothing before":             {{}, now},
+		"no change":                  {now, now},
+		"a size":                     {resource(1), resource(2)},
+		"another size":               {resource(1), resource(3)},
+		"a prompt":                   {parsed(tool.Prompt, `{"name":"a"}`), parsed(tool.Prompt, `{"name":"a","arguments":[{"name":"x"}]}`)},
+		"a tool with the same bytes": {parsed(tool.Tool, `{"name":"a"}`), parsed(tool.Tool, `{"name":"a","arguments":[{"name":"x"}]}`)},
 	} {
 		for range 2 {
 			if diff := cmp.Diff(review.Summarize(pair[0], pair[1]), c.Summarize(pair[0], pair[1])); diff != "" {
@@ -70,7 +70,7 @@ func TestChangesLimit(t *testing.T) {
 	}
 	g.Wait()
 	if n := c.Size(); n > 4<<20 || n < 3<<20 {
-		t.Errorf("%d bytes are kept, want 4 MB at most", n)
+		t.Errorf("the cache has %d bytes, want 4 MB at most", n)
 	}
 	for _, n := range []int{0, 99, 396} {
 		if got := c.Summarize(before, now(n)); len(got.Items) != 200 || got.More != 1 || !strings.Contains(got.Items[0].Path, fmt.Sprintf("_%d_", n)) && got.Items[0].Path != "last" {

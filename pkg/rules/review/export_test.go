@@ -1,6 +1,6 @@
 package review
 
-// Size returns how many bytes are kept, by counting them again.
+// Size counts the bytes in the cache again.
 func (c *Changes) Size() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

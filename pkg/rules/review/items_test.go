@@ -29,7 +29,7 @@ func TestSummarizeItems(t *testing.T) {
 		{"its description", tool.Prompt, `,"arguments":[{"name":"x","description":"a user"}]}`, `,"arguments":[{"name":"x","description":"a root user"}]}`, []string{`~description x | +1 word | `}},
 		{"another order", tool.Prompt, `,"arguments":[{"name":"x"},{"name":"y"}]}`, `,"arguments":[{"name":"y"},{"name":"x"}]}`, []string{`~arguments | [{"name":"x"},{"name":"y"}] → [{"name":"y"},{"name":"x"}] | `}},
 		{"an empty list", tool.Prompt, `}`, `,"arguments":[]}`, []string{`+arguments | [] | `}},
-		{"a member that nobody knows", tool.Prompt, `,"arguments":[{"name":"x"}]}`, `,"arguments":[{"name":"x","role":"system"}]}`, []string{`+role x | "system" | not judged`}},
+		{"an unknown member", tool.Prompt, `,"arguments":[{"name":"x"}]}`, `,"arguments":[{"name":"x","role":"system"}]}`, []string{`+role x | "system" | not judged`}},
 		{"the type", tool.Resource, `,"mimeType":"text/plain"}`, `,"mimeType":"text/html"}`, []string{`~mimeType | "text/plain" → "text/html" | `}},
 		{"its audience", tool.Resource, `,"annotations":{"audience":["user"]}}`, `,"annotations":{"audience":["assistant"]}}`, []string{`~annotation audience | ["user"] → ["assistant"] | `}},
 		{"the description of a resource", tool.Resource, `,"description":"old"}`, `,"description":"old news"}`, []string{`~description | +1 word | `}},
@@ -45,7 +45,7 @@ func TestSummarizeItems(t *testing.T) {
 			now, err := tool.ParseItem(tt.kind, []byte(head+tt.now))
 			require.OK(t, err)
 			if diff := cmp.Diff(tt.want, items(review.Summarize(before, now))); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("items (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func TestSummarizeInput(t *testing.T) {
 		{"a lower bound", `"properties":{"a":{"maxLength":10}}`, `"properties":{"a":{"maxLength":9}}`, []string{`~bounds a | maxLength 10 → 9 | `}},
 		{"a lower least value", `"properties":{"a":{"minimum":1}}`, `"properties":{"a":{"minimum":-1}}`, []string{`~bounds a | minimum 1 → -1 | takes more values`}},
 		{"no bound", `"properties":{"a":{"minimum":1}}`, `"properties":{"a":{}}`, []string{`-bounds a | minimum 1 | takes more values`}},
-		{"bounds that a float64 cannot tell apart", `"properties":{"a":{"maximum":9007199254740993}}`, `"properties":{"a":{"maximum":9007199254740992}}`,
+		{"bounds that a float64 cannot distinguish", `"properties":{"a":{"maximum":9007199254740993}}`, `"properties":{"a":{"maximum":9007199254740992}}`,
 			[]string{`~bounds a | maximum 9007199254740993 → 9007199254740992 | not judged`}},
 		{"another pattern", `"properties":{"a":{"pattern":"^a$"}}`, `"properties":{"a":{"pattern":"a"}}`, []string{`~bounds a | pattern "^a$" → "a" | not judged`}},
 		{"a format", `"properties":{"a":{"format":"uri"}}`, `"properties":{"a":{"format":"email"}}`, []string{`~format a | "uri" → "email" | `}},
@@ -73,11 +73,11 @@ func TestSummarizeInput(t *testing.T) {
 		{"any other members", `"additionalProperties":false`, ``, []string{`-additionalProperties | false | takes more values`}},
 		{"no other members", `"additionalProperties":{}`, `"additionalProperties":false`, []string{`~additionalProperties | {} → false | `}},
 		{"a reference", `"properties":{"a":{"$ref":"#/$defs/a"}}`, `"properties":{"a":{"$ref":"#/$defs/b"}}`, []string{`~$ref a | "#/$defs/a" → "#/$defs/b" | not judged`}},
-		{"what is referred to", `"$defs":{"a":{"properties":{}}}`, `"$defs":{"a":{"properties":{"x":{"type":"string"}}}}`, []string{`+parameter $defs.a.x | string, optional | new power`}},
+		{"the target of a reference", `"$defs":{"a":{"properties":{}}}`, `"$defs":{"a":{"properties":{"x":{"type":"string"}}}}`, []string{`+parameter $defs.a.x | string, optional | new power`}},
 		{"an alternative", `"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}`, `"properties":{"a":{"anyOf":[{"type":"string","format":"uri"},{"type":"null"}]}}`,
 			[]string{`+format a.anyOf[0] | "uri" | `}},
 		{"an alternative more", `"oneOf":[{}]`, `"oneOf":[{},{"a":1}]`, []string{`~oneOf | [{}] → [{},{"a":1}] | not judged`}},
-		{"a keyword that nobody knows", `"x-role":"user"`, `"x-role":"admin"`, []string{`~x-role | "user" → "admin" | not judged`}},
+		{"an unknown keyword", `"x-role":"user"`, `"x-role":"admin"`, []string{`~x-role | "user" → "admin" | not judged`}},
 		{"true in the place of a schema", `"properties":{"a":{"type":"string"}}`, `"properties":{"a":true}`, []string{`~parameter a | {"type":"string"} → true | not judged`}},
 		{"hidden characters", `"properties":{"a":{"default":"x"}}`, `"properties":{"a":{"default":"\u202ex"}}`, []string{`~default a | "x" → "⟨U+202E⟩x" | acts differently by default`}},
 	} {
@@ -116,7 +116,7 @@ func TestSummarize(t *testing.T) {
 		{"the result", `{"name":"t","outputSchema":{"properties":{"a":{"type":"string"}}}}`, `{"name":"t","outputSchema":{"properties":{"a":{},"b":{}}}}`,
 			[]string{`-type a | "string" | `, "+result b | of any type, optional | "}, "-type a, +result b"},
 		{"a schema that is not there", `{"name":"t"}`, `{"name":"t","inputSchema":{}}`, []string{"+inputSchema | {} | "}, "+inputSchema"},
-		{"what nobody knows", `{"name":"t","_meta":{"a":1}}`, `{"name":"t","_meta":{"a":2}}`, []string{`~_meta | {"a":1} → {"a":2} | `}, "_meta"},
+		{"an unknown member", `{"name":"t","_meta":{"a":1}}`, `{"name":"t","_meta":{"a":2}}`, []string{`~_meta | {"a":1} → {"a":2} | `}, "_meta"},
 		{"a parameter and a word", `{"name":"t","description":"a b","inputSchema":{"properties":{}}}`, `{"name":"t","description":"a always b","inputSchema":{"properties":{"run_as":{}}}}`,
 			[]string{"+parameter run_as | of any type, optional | new power", "~description | +1 word | "}, "+parameter run_as, description +1 word"},
 		{"many parameters", `{"name":"t","inputSchema":{"properties":{}}}`, `{"name":"t","inputSchema":{"properties":{"aaaaaaaaaaaaaaaaaaaa":{},"bbbbbbbbbbbbbbbbbbbbb":{},"ccccccccccccccccccccccc":{},"d":{}}}}`,
@@ -156,7 +156,7 @@ func TestSummarizeNew(t *testing.T) {
 	}
 }
 
-// Harmless changes do not push a risky one out.
+// Harmless changes do not displace a risky change.
 func TestSummarizeMany(t *testing.T) {
 	schema := func(text string, last string) string {
 		var b strings.Builder
@@ -307,7 +307,7 @@ func encode(t *testing.T, v any) []byte {
 	return b
 }
 
-// holds checks what is promised of the summary of two definitions.
+// holds checks the promises of the summary of two definitions.
 func holds(t *testing.T, before, now []byte) {
 	t.Helper()
 	a, err := tool.ParseItem(tool.Tool, before)
@@ -346,7 +346,8 @@ func FuzzSummarize(f *testing.F) {
 	f.Fuzz(holds)
 }
 
-// hostileDefinitions are pairs of definitions of 128 KiB that cost a comparison most.
+// hostileDefinitions returns the pairs of definitions of 128 KiB that are most expensive to
+// compare.
 func hostileDefinitions(t testing.TB) map[string][2]tool.Definition {
 	nested := func(leaf string) string {
 		const depth = 3000

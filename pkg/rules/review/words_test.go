@@ -73,7 +73,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// check holds what is promised of runs.
+// check checks the promises of the runs.
 func check(t *testing.T, how string, before, now string, runs []review.Run) {
 	t.Helper()
 	var old, new strings.Builder
@@ -147,7 +147,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// hostile returns pairs of texts of 128 KiB that cost a diff most.
+// hostile returns the pairs of texts of 128 KiB that are most expensive to compare.
 func hostile() map[string][2]string {
 	rng := rand.New(rand.NewPCG(1, 2))
 	list := func(n, of int, end string) string {

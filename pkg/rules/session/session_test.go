@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// No two keys have one ID, wherever their parts hold what others part by.
+// Two keys never have the same ID, even if their parts contain separators.
 func TestKeyIDs(t *testing.T) {
 	agent := func(id string) session.Owner { return session.Owner{Agent: id} }
 	seen := map[string]session.Key{}
@@ -47,7 +47,7 @@ func TestKeyIDs(t *testing.T) {
 		{Server: "s", URL: "u", Owner: agent(strings.Repeat("a", 300))},
 	} {
 		if other, ok := seen[k.ID()]; ok {
-			t.Errorf("%q and %q have one ID", k, other)
+			t.Errorf("%q and %q have the same ID", k, other)
 		}
 		seen[k.ID()] = k
 		if again := k; len(k.ID()) != 64 || again.ID() != k.ID() {
@@ -87,18 +87,19 @@ func TestStoredKeyIDs(t *testing.T) {
 	}
 }
 
-// The clients of one agent count together, unless every caller is one agent.
+// All clients of an agent share one quota. If every caller counts as one agent, each client has its
+// own quota.
 func TestQuotaKey(t *testing.T) {
 	key := func(way, agent, client string) string {
 		return session.Owner{Way: way, Agent: agent, Client: client}.QuotaKey()
 	}
 	if key("jwt", "a", "1") != key("jwt", "a", "2") || key("jwt", "a", "1") == key("iam", "a", "1") || key("jwt", "a", "1") == key("jwt", "b", "1") {
-		t.Error("an agent is not counted as one")
+		t.Error("two agents share a quota, or one agent has two")
 	}
 	anyone, err := identity.None{}.Authenticate(nil)
 	require.OK(t, err)
 	if key(anyone.Way, anyone.ID, "1") == key(anyone.Way, anyone.ID, "2") {
-		t.Error("two clients of a gateway that lets everybody in are counted as one")
+		t.Error("two clients of a gateway without credentials share a quota")
 	}
 }
 
@@ -109,6 +110,6 @@ func TestSessionDoesNotPrint(t *testing.T) {
 	data, err := json.Marshal(s)
 	require.OK(t, err)
 	if out := fmt.Sprintf("%v %+v %#v %s", s, s, s, s.ID) + log.String() + string(data); strings.Contains(out, "3f1c") {
-		t.Errorf("it prints: %s", out)
+		t.Errorf("the session prints its id: %s", out)
 	}
 }

@@ -18,18 +18,18 @@ import (
 // Each promise of a [session.Store].
 func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *session.Store){
-		"what was never kept is not found":                     missing,
-		"a session comes back as it was put":                   roundTrip,
-		"an owner finds only its own session":                  owners,
-		"a second session does not replace the first":          first,
-		"a session is prolonged":                               prolong,
-		"the id of a lost session replaces it":                 replace,
-		"one that expired is not found and gives way":          expired,
-		"of racing instances one wins and all get its session": racing,
-		"delete removes it once":                               deleteOnce,
-		"delete spares what was prolonged since":               deleteSpares,
-		"delete spares another session":                        deleteOther,
-		"an ended context stores nothing":                      endedContext,
+		"an unknown session is not found":                     missing,
+		"a session comes back as it was put":                  roundTrip,
+		"an owner finds only its own session":                 owners,
+		"a second session does not replace the first":         first,
+		"a session is prolonged":                              prolong,
+		"the id of a lost session replaces it":                replace,
+		"an expired session is not found and is replaced":     expired,
+		"if instances race, one wins and all get its session": racing,
+		"delete removes a session once":                       deleteOnce,
+		"delete keeps a session that was prolonged":           deleteSpares,
+		"delete keeps another session":                        deleteOther,
+		"an ended context stores nothing":                     endedContext,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, session.NewStore(new(documenttest.Store))) })
 	}
@@ -62,7 +62,7 @@ func key(agent string) session.Key {
 	return session.Key{Server: "browser", URL: "https://browser.example.com/mcp", Owner: session.Owner{Agent: agent}}
 }
 
-// sample returns a session that lives for that long.
+// sample returns a session that is valid for this time.
 func sample(id string, life time.Duration) session.Session {
 	return session.Session{ID: secret.New(id), Version: "2025-11-25", Expires: time.Now().Add(life).Truncate(time.Second).UTC()}
 }
@@ -75,7 +75,7 @@ func put(t *testing.T, st *session.Store, k session.Key, s session.Session, old 
 	}
 }
 
-// conflict checks that s is not put, since kept is there.
+// conflict checks that Put does not store s, because kept is stored.
 func conflict(t *testing.T, st *session.Store, s session.Session, old string, kept session.Session) {
 	t.Helper()
 	got, err := st.Put(t.Context(), key("a"), s, secret.New(old))
@@ -85,7 +85,7 @@ func conflict(t *testing.T, st *session.Store, s session.Session, old string, ke
 	want(t, st, key("a"), kept)
 }
 
-// remove checks how deleting s ends.
+// remove deletes s and checks the error.
 func remove(t *testing.T, st *session.Store, s session.Session, ends error) {
 	t.Helper()
 	if err := st.Delete(t.Context(), key("a"), s); !errors.Is(err, ends) {

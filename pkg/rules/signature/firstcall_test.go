@@ -18,8 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// firstCall returns the arguments of a call that somebody makes who knows the signature alone: the
-// required parameters, each with a plain value of its type.
+// firstCall returns the arguments of a caller that sees only the signature. It has the required
+// parameters, each with a plain value of its type.
 func firstCall(sig string) (args any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -54,7 +54,7 @@ func (r *reader) need(s string) {
 	}
 }
 
-// word takes what comes before one of the marks.
+// word reads the text before the next of the marks.
 func (r *reader) word(marks string) string {
 	n := strings.IndexAny(r.rest, marks)
 	if n < 0 {

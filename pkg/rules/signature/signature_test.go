@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// maxSignature is what the two parts and the arrow may have together.
+// maxSignature is the maximum number of characters of the two parts and the arrow.
 const maxSignature = 140 + len(" → ") + 60
 
 // of wraps one property schema in an input schema.
@@ -22,7 +22,7 @@ func of(schema string) string {
 	return `{"type":"object","properties":{"a":` + schema + `},"required":["a"]}`
 }
 
-// A row is a schema and what is printed of it.
+// A row has a schema and its expected signature.
 type row struct {
 	name, schema, want string
 	lossy              bool
@@ -108,7 +108,8 @@ func TestOfParameters(t *testing.T) {
 	})
 }
 
-// The rules of a required value are shown where a plain value would be refused, and where they have room.
+// A signature shows the rules of a required value if they would refuse a plain value, and if there
+// is room.
 func TestOfRules(t *testing.T) {
 	check(t, []row{
 		{"bounds that a plain number is within", of(`{"type":"integer","minimum":0,"maximum":5}`), `(a:integer)`, false},
@@ -158,8 +159,8 @@ func TestOfReferences(t *testing.T) {
 		{"nothing there", with(`{"$ref":"#/$defs/X"}`, `{}`), `(a:any)`, true},
 		{"past the end of an array", with(`{"$ref":"#/$defs/L/9"}`, `{"L":[]}`), `(a:any)`, true},
 		{"an anchor", with(`{"$ref":"#T"}`, `{"T":{"$anchor":"T","type":"string"}}`), `(a:any)`, true},
-		{"the network is never asked", with(`{"$ref":"https://example.com/s.json#/T"}`, `{}`), `(a:any)`, true},
-		{"nor a file", with(`{"$ref":"other.json"}`, `{}`), `(a:any)`, true},
+		{"a reference to the network", with(`{"$ref":"https://example.com/s.json#/T"}`, `{}`), `(a:any)`, true},
+		{"a reference to a file", with(`{"$ref":"other.json"}`, `{}`), `(a:any)`, true},
 		{"a pointer that ends in a slash", with(`{"$ref":"#/$defs/"}`, `{"":{"type":"string"}}`), `(a:string)`, false},
 		{"no text", with(`{"$ref":7}`, `{}`), `(a:any)`, true},
 	})
@@ -265,7 +266,7 @@ func TestOfWideObject(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	const most = 200 << 20
 	if n := after.TotalAlloc - before.TotalAlloc; n > most {
-		t.Errorf("%d bytes were allocated, at most %d are the schema's worth", n, most)
+		t.Errorf("%d bytes were allocated, want at most %d for this schema", n, most)
 	}
 	if sig, _ := signature.Render(schema, nil); len(sig) > 200 {
 		t.Errorf("Of = %q", sig)

@@ -38,8 +38,8 @@ func TestLast(t *testing.T) {
 		"the server, undone":      {stop.Stops{Ended: []stop.Ended{{git, noon}}}, noon},
 		"the agent, undone":       {stop.Stops{Ended: []stop.Ended{{ci, noon}}}, noon},
 		"everything, undone":      {stop.Stops{Ended: []stop.Ended{{all, noon}}}, noon},
-		"the later counts":        {stop.Stops{List: []stop.Stop{at(git, noon)}, Ended: []stop.Ended{{ci, noon.Add(-1)}, {all, noon.Add(1)}}}, noon.Add(1)},
-		"whichever stands still":  {stop.Stops{List: []stop.Stop{at(git, noon)}, Ended: []stop.Ended{{git, noon.Add(-1)}}}, noon},
+		"the later time wins":     {stop.Stops{List: []stop.Stop{at(git, noon)}, Ended: []stop.Ended{{ci, noon.Add(-1)}, {all, noon.Add(1)}}}, noon.Add(1)},
+		"a stop that is active":   {stop.Stops{List: []stop.Stop{at(git, noon)}, Ended: []stop.Ended{{git, noon.Add(-1)}}}, noon},
 		"the config says no time": {stop.Stops{List: []stop.Stop{{Target: all}}}, time.Time{}},
 	} {
 		if got := tt.s.Last("git", "token:ci"); !got.Equal(tt.want) {
@@ -59,8 +59,8 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// For stops and undos in any order, any number and by any clock: a stop stays known for as long as
-// a grant may last, and the record stays within its size.
+// For stops and undos in any order and number, and by any clock: a stop stays known while a grant
+// may last, and the document keeps its size limit.
 func TestLastIsNeverEarlier(t *testing.T) {
 	const day = 24 * time.Hour
 	for seed := range uint64(12) {
@@ -99,7 +99,7 @@ func TestLastIsNeverEarlier(t *testing.T) {
 			}
 		}
 		if seed%6 > 3 && len(s.Ended) < 60 {
-			t.Errorf("seed %d: %d ended: it is no test", seed, len(s.Ended))
+			t.Errorf("seed %d: only %d ended, too few for a test", seed, len(s.Ended))
 		}
 	}
 }
@@ -115,12 +115,12 @@ func TestEndedIsForgotten(t *testing.T) {
 	}
 	s, err = stop.Stops{List: []stop.Stop{at(stop.Target{Server: "git"}, time.Time{})}}.Undo(stop.Target{Server: "git"})
 	if err != nil || len(s.List)+len(s.Ended) != 0 {
-		t.Errorf("a stop of which nobody knows when it was is undone: %+v, %v", s, err)
+		t.Errorf("after the undo of a stop without a time: %+v, %v", s, err)
 	}
 }
 
 func TestStored(t *testing.T) {
-	// As an earlier program wrote it, and as it reads what this one writes.
+	// The form of an earlier program is readable, and so is the new form.
 	held, err := stop.Decode([]byte(`{"list":[{"server":"git","reason":"r","by":"kim","at":"2026-11-22T12:00:00Z"}],"rev":3}`))
 	if err != nil || len(held.Ended) != 0 || held.Rev != 3 || !held.Last("git", "").Equal(noon) {
 		t.Errorf("Decode = %+v, %v", held, err)
@@ -148,8 +148,8 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// All that may be stopped, and was, fits into an item of DynamoDB; names of which each byte takes six are
-// refused before the table does.
+// The maximum number of stops and ended stops fits into an item of DynamoDB. If each byte of the
+// names takes six bytes, Encode refuses them before the table does.
 func TestStoredSize(t *testing.T) {
 	for letter, fits := range map[string]bool{"x": true, "é": true, "<": false} {
 		name := func(i int) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A store may fail once its write was kept.
+// A store may fail after it stored a write.
 func TestChange(t *testing.T) {
 	down := errors.New("no answer")
 	var docs documenttest.Store
@@ -21,15 +21,15 @@ func TestChange(t *testing.T) {
 	stoptest.Put(t, &docs, stoptest.Server("git"))
 	add := func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Server("git")) }
 	if held, err := m.Change(t.Context(), add); err != nil || held.Rev != 1 {
-		t.Errorf("a change of nothing stores rev %d, %v", held.Rev, err)
+		t.Errorf("a change without effect stores rev %d, %v", held.Rev, err)
 	}
 	undo := func(s stop.Stops) (stop.Stops, error) { return s.Undo(stop.Target{Agent: "git"}) }
 	if _, err := m.Change(t.Context(), undo); !errors.Is(err, stop.ErrNone) {
-		t.Errorf("undo of what is not stopped: %v", err)
+		t.Errorf("undo without a stop: %v", err)
 	}
 	docs.OnDocs = func(context.Context, []document.Key) error { return down }
 	if _, err := m.Change(t.Context(), add); !errors.Is(err, down) {
-		t.Errorf("a change of what cannot be read: %v", err)
+		t.Errorf("a change of an unreadable document: %v", err)
 	}
 }
 
@@ -47,10 +47,10 @@ func TestMatch(t *testing.T) {
 	}
 	all := stop.Stops{List: []stop.Stop{stoptest.All()}}
 	if _, ok := all.Server("any"); !ok {
-		t.Error("a server goes on although everything is stopped")
+		t.Error("a server is not stopped although everything is")
 	}
 	if _, ok := all.Agent("any"); ok {
-		t.Error("a stop of everything refuses agents, who are to find what is stopped")
+		t.Error("a stop of everything refuses agents, which could not find the stopped tools then")
 	}
 	if both := all.And(one); len(both.List) != 4 || len(all.List) != 1 {
 		t.Errorf("the union is %+v", both)
@@ -67,7 +67,7 @@ func TestTargetCheck(t *testing.T) {
 		"long": {Agent: strings.Repeat("a", 513)}, "not UTF-8": {Server: "a\xff"},
 	} {
 		if bad.Check() == nil {
-			t.Errorf("%s is taken: %+v", name, bad)
+			t.Errorf("%s is accepted: %+v", name, bad)
 		}
 	}
 	for _, good := range []stop.Target{{All: true}, {Server: "git"}, {Agent: "token:*"}, {Agent: strings.Repeat("a", 512)}} {
@@ -83,7 +83,7 @@ func TestCheckReason(t *testing.T) {
 		"a\nb": false, "a\x00b": false, "a\xffb": false, "日本": true,
 	} {
 		if got := stop.CheckReason(reason) == nil; got != ok {
-			t.Errorf("reason %.20q is taken: %v", reason, got)
+			t.Errorf("reason %.20q is accepted: %v", reason, got)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A stored document that has no stops in it is no empty list either.
+// A stored document without any data is no empty list either.
 func TestReadBroken(t *testing.T) {
 	var docs documenttest.Store
 	require.OK(t, docs.PutDocs(t.Context(), document.Doc{Key: stop.Key(), Data: []byte{}}))

@@ -19,15 +19,15 @@ import (
 // Each promise of a [stop.Store].
 func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *stop.Store){
-		"nothing is stopped at first":                              empty,
-		"stops come back as they were put":                         roundTrip,
-		"when something was stopped stays known once it is undone": endedStops,
-		"a write of an old rev is a conflict and stores nothing":   staleRev,
-		"a first write of stops that exist is a conflict":          secondFirst,
-		"racing changes all stand":                                 racing,
-		"as many as there may be are kept":                         fullStops,
-		"what is not valid is refused":                             invalid,
-		"an ended context stores nothing":                          endedContext,
+		"nothing is stopped at first":                            empty,
+		"stops come back as they were put":                       roundTrip,
+		"the time of a stop stays known after its undo":          endedStops,
+		"a write of an old rev is a conflict and stores nothing": staleRev,
+		"a first write of stops that exist is a conflict":        secondFirst,
+		"racing changes are all stored":                          racing,
+		"the maximum number of stops is stored":                  fullStops,
+		"invalid stops are refused":                              invalid,
+		"an ended context stores nothing":                        endedContext,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, stop.NewStore(new(documenttest.Store))) })
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A vault keeps the key of a gateway, and the one before, for all its processes.
+// A vault stores the current and the previous key of a gateway for all of its processes.
 type vault struct {
 	mu  sync.Mutex
 	v   secret.Versions
@@ -27,7 +27,7 @@ type vault struct {
 	n   int
 }
 
-// rotate puts another key, whose number it returns.
+// rotate stores a new key and returns its number.
 func (v *vault) rotate() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -42,7 +42,7 @@ func (v *vault) fail(err error) {
 	v.err = err
 }
 
-// ring is one process's.
+// ring returns the key ring of one process.
 func (v *vault) ring(days int, log *slog.Logger) *token.KeyRing {
 	return token.NewKeyRing(func(context.Context) (token.Keys, error) {
 		v.mu.Lock()
@@ -54,7 +54,7 @@ func (v *vault) ring(days int, log *slog.Logger) *token.KeyRing {
 	}, nil, log)
 }
 
-// A gate is the processes of a gateway: one makes tokens, the other takes them.
+// A gate has two processes of a gateway: one makes tokens, the other accepts them.
 type gate struct {
 	t     *testing.T
 	vault vault
@@ -80,7 +80,7 @@ func (g *gate) make(name string) (token.Token, secret.Text) {
 	return made, text
 }
 
-// want checks what becomes of a text at the process that agents call.
+// want checks the error for a token text in the process that agents call.
 func (g *gate) want(what string, text secret.Text, want error) {
 	g.t.Helper()
 	if _, err := g.agent.Find(g.t.Context(), g.admin.Store, text, time.Now()); !errors.Is(err, want) {
@@ -95,10 +95,10 @@ func TestRotation(t *testing.T) {
 		g.want("made just now", oldest, nil)
 		time.Sleep(time.Minute)
 		g.vault.rotate()
-		g.want("before the processes know", oldest, nil)
+		g.want("before the processes read the new key", oldest, nil)
 		second, older := g.make("older")
 		g.want("under a key that this process does not know yet", older, nil)
-		g.want("under the key before", oldest, nil)
+		g.want("under the previous key", oldest, nil)
 		if j := g.admin.StatusAt(t.Context()); j.KeyStatus(first) != token.UnderPrevious || j.KeyStatus(second) != token.UnderCurrent || j.Status(first) != token.Live {
 			t.Errorf("%s and %s", j.KeyStatus(first), j.KeyStatus(second))
 		}
@@ -128,7 +128,7 @@ func TestRotation(t *testing.T) {
 func TestRotationUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, 365)
-		var held sync.Map // texts that must be good
+		var held sync.Map // texts that must be valid
 		_, text := g.make("first")
 		held.Store("first", text)
 		var asked atomic.Int64
@@ -151,11 +151,11 @@ func TestRotationUnderLoad(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		g.vault.rotate()
-		time.Sleep(5 * time.Second) // the makers' process and each other may hold keys of a few seconds ago
+		time.Sleep(5 * time.Second) // each process may have keys that are a few seconds old
 		_, text = g.make("second")
 		held.Store("second", text)
 		time.Sleep(30 * time.Minute)
-		held.Delete("first") // what the operator has done before the next rotation
+		held.Delete("first") // the operator replaced it before the next rotation
 		g.vault.rotate()
 		time.Sleep(30 * time.Minute)
 		stop()
@@ -166,7 +166,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	})
 }
 
-// A key that leaked is good for no longer than the operator says, and for a year at most.
+// A previous key is valid for as long as the operator says, and for a year at most.
 func TestPreviousKeyEnds(t *testing.T) {
 	for days, until := range map[int]time.Duration{0: 0, 7: 7 * 24 * time.Hour, 365: token.MaxLife} {
 		t.Run(fmt.Sprint(days), func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestPreviousKeyEnds(t *testing.T) {
 	}
 }
 
-// That a key cannot be read says nothing of a token.
+// If the keys cannot be read, Find returns that error, which says nothing about the token.
 func TestKeyOutOfReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, 365)
@@ -198,22 +198,22 @@ func TestKeyOutOfReach(t *testing.T) {
 		g.vault.fail(down)
 		g.want("no key was ever read", old, down)
 		g.vault.fail(nil)
-		g.want("it can be read again", old, nil)
+		g.want("the key can be read again", old, nil)
 		g.vault.rotate()
 		time.Sleep(5 * time.Second)
 		_, fresh := g.make("new")
 		g.vault.fail(down)
 		g.want("under a key that may be a newer one", fresh, down)
-		g.want("under a key that is held", old, nil)
+		g.want("under a cached key", old, nil)
 		time.Sleep(time.Hour)
-		g.want("and goes on being used", old, nil)
+		g.want("under a cached key an hour later", old, nil)
 		g.vault.fail(nil)
 		time.Sleep(5 * time.Second)
 		g.want("read again", fresh, nil)
 	})
 }
 
-// A guess costs no read of the key each time.
+// Not every guessed token makes the process read the key.
 func TestUnknownTokensReadTheKeyNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
@@ -235,7 +235,7 @@ func TestUnknownTokensReadTheKeyNowAndThen(t *testing.T) {
 	})
 }
 
-// Tokens that were made before they had the id of their key.
+// An older token does not have the id of its key. Its creation time decides which key it has.
 func TestPlaceOfOlderTokens(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 11, n, 0, 0, 0, 0, time.UTC) }
 	key := func(n int, since time.Time) secret.Version {
@@ -247,11 +247,11 @@ func TestPlaceOfOlderTokens(t *testing.T) {
 		want token.KeyStatus
 	}{
 		"one key":                         {secret.Versions{Current: key(1, day(5))}, day(1), token.UnderCurrent},
-		"before the current one":          {secret.Versions{Current: key(2, day(5)), Previous: key(1, day(1))}, day(3), token.UnderPrevious},
-		"after it":                        {secret.Versions{Current: key(2, day(5)), Previous: key(1, day(1))}, day(6), token.UnderCurrent},
-		"before the previous one":         {secret.Versions{Current: key(3, day(5)), Previous: key(2, day(3))}, day(2), token.UnderNone},
-		"where no date is known":          {secret.Versions{Current: key(2, time.Time{}), Previous: key(1, time.Time{})}, day(2), token.UnderPrevious},
-		"where somebody went back to one": {secret.Versions{Current: key(1, day(1)), Previous: key(2, day(5))}, day(6), token.UnderCurrent},
+		"before the current key":          {secret.Versions{Current: key(2, day(5)), Previous: key(1, day(1))}, day(3), token.UnderPrevious},
+		"after the current key":           {secret.Versions{Current: key(2, day(5)), Previous: key(1, day(1))}, day(6), token.UnderCurrent},
+		"before the previous key":         {secret.Versions{Current: key(3, day(5)), Previous: key(2, day(3))}, day(2), token.UnderNone},
+		"keys without dates":              {secret.Versions{Current: key(2, time.Time{}), Previous: key(1, time.Time{})}, day(2), token.UnderPrevious},
+		"an earlier key is current again": {secret.Versions{Current: key(1, day(1)), Previous: key(2, day(5))}, day(6), token.UnderCurrent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keys, err := token.ReadKeys(tt.v, 365)

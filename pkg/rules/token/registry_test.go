@@ -28,7 +28,7 @@ func TestRegistry(t *testing.T) {
 	fault, ok := errors.AsType[token.FaultError](err)
 	for _, want := range []string{`name "a b"`, `tier "root"`, "365 days"} {
 		if !ok || !strings.Contains(fault.Error(), want) {
-			t.Errorf("a token that cannot be: %v, want it to name %s", err, want)
+			t.Errorf("an invalid token: %v, want it to name %s", err, want)
 		}
 	}
 	now = now.Add(24 * time.Hour)
@@ -45,7 +45,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("revoking none: %v", err)
 	}
 	if all, err := store.Tokens(t.Context()); err != nil || len(all) != 1 {
-		t.Errorf("kept are %v, %v", all, err)
+		t.Errorf("the store has %v, %v", all, err)
 	}
 	if got := log.String(); strings.Count(got, "agent tokens changed") != 2 || !strings.Contains(got, "actor=sam") || strings.Contains(got, text.Reveal()) {
 		t.Errorf("log: %s", got)

@@ -17,20 +17,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// made is when the tokens of the tests are made.
+// made returns the time at which the tests make their tokens.
 func made() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
 // Each promise of a [token.Store].
 func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *token.Store){
-		"what was never made is not found":                       missing,
+		"an unknown token is not found":                          missing,
 		"a token comes back as it was put":                       roundTrip,
 		"a write of an old rev is a conflict and stores nothing": staleRev,
 		"a first write of a token that exists is a conflict":     secondFirst,
 		"a touch sets the last use and nothing else":             touch,
 		"a write leaves the last use as it is":                   putKeepsTouch,
-		"all are listed by id":                                   list,
-		"what a newer program wrote is kept":                     keepsUnknown,
+		"tokens are listed by id":                                list,
+		"members of a newer program are kept":                    keepsUnknown,
 		"an ended context stores nothing":                        endedContext,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, token.NewStore(new(documenttest.Store))) })
@@ -184,11 +184,11 @@ func keepsUnknown(t *testing.T, s *token.Store) {
 	tok = put(t, s, tok)
 	want(t, s, tok)
 	if tok.Live(made()) {
-		t.Error("a token in a form that is not known lets somebody in")
+		t.Error("a token of an unknown format is valid")
 	}
 	revoked := put(t, s, tok.Revoke("sam", made()))
 	if d := cmp.Diff(tok.Unknown, revoked.Unknown); d != "" || revoked.Format != tok.Format {
-		t.Errorf("form %d, want %d; unknown (-want +got):\n%s", revoked.Format, tok.Format, d)
+		t.Errorf("format %d, want %d; unknown (-want +got):\n%s", revoked.Format, tok.Format, d)
 	}
 	want(t, s, revoked)
 	if err := s.TouchToken(t.Context(), tok.ID, made()); err != nil {

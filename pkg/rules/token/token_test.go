@@ -33,7 +33,7 @@ func TestReadRefuses(t *testing.T) {
 		good[:len(good)-1] + "B", // the same bits as "A" to a lax reader: two texts of one token
 	} {
 		if _, ok := token.Read(s); ok {
-			t.Errorf("Read(%q) takes it", s)
+			t.Errorf("Read accepts %q", s)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestReadAdmin(t *testing.T) {
 	}
 	for _, s := range []string{"", "pca_", token.New().Reveal(), key[:len(key)-1], key + "\n", key[:20] + "\n" + key[20:]} {
 		if _, ok := token.ReadAdmin(s); ok {
-			t.Errorf("ReadAdmin(%q) takes it", s)
+			t.Errorf("ReadAdmin accepts %q", s)
 		}
 	}
 }
@@ -80,13 +80,13 @@ func TestKeyIdentify(t *testing.T) {
 		t.Errorf("id %s, hash %s; under another key %s, %s", id, hash, id2, hash2)
 	}
 	if token.SameHash("", "") || token.SameHash(hash, hash2) || !token.SameHash(hash, hash) {
-		t.Error("SameHash takes what is not the same, or nothing")
+		t.Error("SameHash accepts different or empty hashes")
 	}
 }
 
 func TestNewKeyRefusesAShortOne(t *testing.T) {
 	if _, err := token.NewKey(strings.Repeat("k", 31)); err == nil {
-		t.Error("a key of 31 bytes is taken")
+		t.Error("a key of 31 bytes is accepted")
 	}
 }
 
@@ -123,7 +123,7 @@ func TestTokenLive(t *testing.T) {
 	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	end := tok.ExpiresAt
 	if !tok.Live(end.Add(-time.Nanosecond)) || tok.Live(end) {
-		t.Error("a token lives to its end and no longer")
+		t.Error("want a token valid until its end, and no longer")
 	}
 	revoked := tok.Revoke("sam", tok.CreatedAt).Revoke("kim", tok.CreatedAt.Add(time.Minute))
 	if revoked.Live(tok.CreatedAt) || revoked.RevokedBy != "sam" {

@@ -7,14 +7,14 @@ import (
 
 func TestCanonicalJSON(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
-		{"white space goes", " { \"a\" : [ 1 , 2 ] } \n", `{"a":[1,2]}`},
+		{"white space is removed", " { \"a\" : [ 1 , 2 ] } \n", `{"a":[1,2]}`},
 		{"keys are sorted at every depth", `{"b":{"d":1,"c":2},"a":3}`, `{"a":3,"b":{"c":2,"d":1}}`},
 		{"by UTF-16 code units", `{"\ufb33":1,"\ud83d\ude00":2}`, "{\"\U0001F600\":2,\"\ufb33\":1}"},
 		{"escapes are resolved", `{"\u0061":"\u00e9\/\u000a"}`, "{\"a\":\"é/\\n\"}"},
 		{"numbers take their shortest form", `[1.0,1e2,-0,0.10,1E+3,4.50]`, `[1,100,0,0.1,1000,4.5]`},
 		{"a number that float64 holds", `9007199254740992`, `9007199254740992`},
 		{"a number that float64 does not hold", `9007199254740993`, `9007199254740993`},
-		{"the same in a fraction", `9007199254740993.5`, `9007199254740993.5`},
+		{"a fraction that float64 does not hold", `9007199254740993.5`, `9007199254740993.5`},
 		{"too many digits for a float64", `0.1000000000000000000001`, `0.1000000000000000000001`},
 		{"too large for a float64", `[1e400,-1e400]`, `[1e400,-1e400]`},
 		{"too small for a float64", `1e-400`, `1e-400`},
@@ -37,13 +37,13 @@ func TestCanonicalJSON(t *testing.T) {
 			}
 			again, err := Canonical(got)
 			if err != nil || string(again) != tc.want {
-				t.Errorf("CanonicalJSON of it = %s, %v; want no change", again, err)
+				t.Errorf("CanonicalJSON of the result = %s, %v; want no change", again, err)
 			}
 		})
 	}
 }
 
-// refused is JSON that two readers could understand in two ways, or that is none.
+// refused has texts that are not JSON, and JSON that two readers could understand differently.
 var refused = []struct{ name, in string }{
 	{"a key twice", `{"a":1,"a":2}`},
 	{"a key twice, one escaped", `{"a":1,"\u0061":2}`},
@@ -70,7 +70,7 @@ var refused = []struct{ name, in string }{
 	{"a number that is none", `[NaN]`},
 	{"an unknown escape", `"\x41"`},
 	{"an unclosed nesting", strings.Repeat("[", 20000)},
-	{"a nesting past all sense", strings.Repeat("[", 20000) + strings.Repeat("]", 20000)},
+	{"a nesting that is too deep", strings.Repeat("[", 20000) + strings.Repeat("]", 20000)},
 }
 
 func TestCanonicalJSONRefuses(t *testing.T) {

@@ -98,7 +98,7 @@ func TestParseDefinitionRefuses(t *testing.T) {
 	}
 	whole := `{"name":"a","description":"` + strings.Repeat("x", MaxDefinition-29) + `"}`
 	if _, err := ParseItem(Tool, []byte(whole)); err != nil || len(whole) != MaxDefinition {
-		t.Errorf("a definition of %d bytes: %v, want it taken", len(whole), err)
+		t.Errorf("a definition of %d bytes: %v, want it accepted", len(whole), err)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestHash(t *testing.T) {
 		}
 		return d.Hash
 	}
-	// The SHA-256 of the canonical text, so that it never changes by accident: every
-	// stored approval hangs on it.
+	// pinned is the SHA-256 of the canonical text. It must never change by accident, because every
+	// stored approval depends on it.
 	const pinned = "70dce65554633d4117e5d60bb114dfbd097c3209ea75e2adaab0404d2934c6ee"
 	if got := hash(base); len(got) != 64 || strings.ToLower(string(got)) != string(got) {
 		t.Errorf("hash = %q, want 64 hex digits", got)
@@ -162,7 +162,7 @@ func TestReadDefinition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed.Hash = "" // nothing but parsing works it out
+	parsed.Hash = "" // only ParseItem computes the hash
 	if diff := cmp.Diff(parsed, read); diff != "" {
 		t.Errorf("the two differ (-parsed +read):\n%s", diff)
 	}
@@ -199,7 +199,7 @@ func TestHashSum(t *testing.T) {
 	}
 	for _, bad := range []Hash{"", "0a", good[1:], good + "0", good + "0a", Hash(strings.ToUpper(string(good))), Hash(strings.Repeat("zz", 32))} {
 		if _, ok := bad.Sum(); ok {
-			t.Errorf("%q is taken for a hash", bad)
+			t.Errorf("Sum accepts %q", bad)
 		}
 	}
 }

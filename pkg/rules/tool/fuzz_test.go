@@ -46,7 +46,7 @@ func FuzzMatchGlob(f *testing.F) {
 	})
 }
 
-// slowMatch fills the table of all pairs of prefixes.
+// slowMatch matches with a table of all pairs of prefixes.
 func slowMatch(pattern, name string) bool {
 	row := make([]bool, len(name)+1)
 	row[0] = true
@@ -93,7 +93,8 @@ func FuzzCanonicalJSON(f *testing.F) {
 	})
 }
 
-// FuzzCanonicalNumber holds that two different numbers never have one form: approvals bind to its hash.
+// FuzzCanonicalNumber checks that two different numbers never have the same form, because approvals
+// use the hash of the form.
 func FuzzCanonicalNumber(f *testing.F) {
 	for _, s := range []string{"0", "-0.0", "1e2", "1E-3", "9007199254740993", "0.1", "5e-324", "2.2250738585072011e-308", "1.7976931348623157e308", "1e400"} {
 		f.Add(s, s+"0")
@@ -132,7 +133,7 @@ func FuzzParseDefinition(f *testing.F) {
 			t.Errorf("Raw = %q, want %q", d.Raw, in)
 		}
 		if err := ValidName(d.Name); err != nil {
-			t.Errorf("took the name %q", d.Name)
+			t.Errorf("ParseItem accepted the name %q", d.Name)
 		}
 		for _, schema := range []json.RawMessage{d.InputSchema, d.OutputSchema} {
 			if schema != nil && (!json.Valid(schema) || schema[0] != '{' || !bytes.Contains(in, schema)) {

@@ -92,7 +92,7 @@ func TestParseItemRefuses(t *testing.T) {
 		{"too many bytes", Resource, `{"name":"a","uri":"a://b","description":"` + strings.Repeat("d", MaxDefinition) + `"}`},
 	} {
 		if got, err := ParseItem(tc.kind, []byte(tc.in)); err == nil {
-			t.Errorf("%s: took %+v", tc.name, got)
+			t.Errorf("%s: ParseItem accepted %+v", tc.name, got)
 		}
 	}
 }
@@ -125,10 +125,10 @@ func TestHashOfResource(t *testing.T) {
 		}
 	}
 	if hash(Resource, `{"uri":"a://b","name":"a","annotations":{"lastModified":"x"}}`) != hash(Resource, `{"uri":"a://b","name":"a"}`) {
-		t.Error("when a resource was modified makes another hash")
+		t.Error("the modification time of a resource changes the hash")
 	}
 	if hash(Prompt, `{"name":"a","size":1}`) == hash(Prompt, `{"name":"a","size":2}`) {
-		t.Error("a prompt's field is not covered")
+		t.Error("a field of a prompt does not change the hash")
 	}
 }
 
@@ -162,7 +162,7 @@ func FuzzParseItem(f *testing.F) {
 			}
 			spaced, err := ParseItem(kind, append([]byte(" "), in...))
 			if err != nil || spaced.Hash != d.Hash {
-				t.Errorf("white space makes another hash of %q: %v", in, err)
+				t.Errorf("white space changes the hash of %q: %v", in, err)
 			}
 		}
 	})

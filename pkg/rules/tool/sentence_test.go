@@ -17,17 +17,17 @@ func TestFirstSentence(t *testing.T) {
 		{"the first of two", "List all papers. Then sort them.", "List all papers."},
 		{"question and exclamation", "Hungry? Order!", "Hungry?"},
 		{"lines are joined", "Search the web\n    for pages\r\nabout X. More.", "Search the web for pages about X."},
-		{"a paragraph ends it", "Create a project\n\nCreates it with a name", "Create a project"},
+		{"a paragraph ends a sentence", "Create a project\n\nCreates it with a name", "Create a project"},
 		{"a blank line with spaces too", "Create a project\n   \nCreates it", "Create a project"},
 		{"a section ends it", "Get the weather\nArgs:\n  city: the city.", "Get the weather"},
 		{"a section in another script too", "查询日志\n适用场景：\n更多", "查询日志"},
 		{"a list ends it", "Get the weather\n- for a city\n- for a country.", "Get the weather"},
-		{"a numbered list ends it", "Get the weather\n1. for a city", "Get the weather"},
-		{"a list that it introduces does not", "Returns:\n- the price. And more", "Returns: - the price."},
+		{"a numbered list ends a sentence", "Get the weather\n1. for a city", "Get the weather"},
+		{"a list after a colon", "Returns:\n- the price. And more", "Returns: - the price."},
 		{"leading lines without text", "\n\n  Get it. Now", "Get it."},
 		{"empty lines after an introduction are skipped", "Returns:\n\n \n\t\n the page. More.", "Returns: the page."},
-		{"nothing but empty lines after it", "Returns:" + strings.Repeat("\n", 9), "Returns:"},
-		{"empty lines before and after it", "\n\n\nReturns:\n\nit", "Returns: it"},
+		{"only empty lines after a colon", "Returns:" + strings.Repeat("\n", 9), "Returns:"},
+		{"empty lines before and after a colon", "\n\n\nReturns:\n\nit", "Returns: it"},
 		{"full stops of other scripts", "查询余票信息。仅支持前十条。", "查询余票信息。"},
 		{"a number", "Takes 1.5 seconds. Done.", "Takes 1.5 seconds."},
 		{"a domain", "Reads example.com pages. Done.", "Reads example.com pages."},
@@ -35,9 +35,9 @@ func TestFirstSentence(t *testing.T) {
 		{"and so on, in the middle", "Charts, maps, etc. are drawn. Done.", "Charts, maps, etc. are drawn."},
 		{"and so on, at the end", "Draws charts, maps, etc. Returns a URL.", "Draws charts, maps, etc."},
 		{"a closing bracket or quote belongs to it", "Says \"hello.\" Then stops. (Really.)", "Says \"hello.\""},
-		{"invisible characters go", "Get\u200b the\u202e wea\x00ther\x1b[2J. \ufeffDone", "Get the weather[2J."},
+		{"invisible characters are removed", "Get\u200b the\u202e wea\x00ther\x1b[2J. \ufeffDone", "Get the weather[2J."},
 		{"joiners of scripts and emoji stay", "👩\u200d💻 می\u200cخواهم", "👩\u200d💻 می\u200cخواهم"},
-		{"invalid UTF-8 goes", "Get\xff it. Done.", "Get it."},
+		{"invalid UTF-8 is removed", "Get\xff it. Done.", "Get it."},
 		{"line separators are white space", "Get\u2028it\u0085now. Done.", "Get it now."},
 		{"200 characters stay whole", strings.Repeat("x", 199) + ".", strings.Repeat("x", 199) + "."},
 		{"201 are cut at a word", strings.Repeat(word, 40) + "end", strings.TrimSpace(strings.Repeat(word, 39)) + "…"},
@@ -76,7 +76,7 @@ func FuzzFirstSentence(f *testing.F) {
 	})
 }
 
-// longPause is a description of the greatest length whose first sentence never begins.
+// longPause returns a description of maximum length in which no sentence begins.
 func longPause() string {
 	return strings.Repeat("a b ", 199) + "c:" + strings.Repeat("\n", tool.MaxDefinition)
 }

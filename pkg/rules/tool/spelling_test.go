@@ -85,7 +85,8 @@ func TestNormalURI(t *testing.T) {
 	}
 }
 
-// The normal form of a normal form is itself, so that who reads it is not refused again.
+// NormalURI does not change a normal URI. So a client that uses the normal form is not refused
+// again.
 func FuzzNormalURI(f *testing.F) {
 	for _, s := range []string{"file:///a%20%2F;x", "％41:％2525", "a:/..;/ｘ%2520", "x:?&%00;#", "..：／"} {
 		f.Add(s, true)

@@ -65,7 +65,7 @@ func TestDirect(t *testing.T) {
 		{"short", "github", "create_issue", "github__create_issue"},
 		{"64 bytes stay", "s", strings.Repeat("n", 61), "s__" + strings.Repeat("n", 61)},
 		{
-			"65 bytes are cut and told apart by the hash",
+			"65 bytes are cut and end with a hash",
 			"s", strings.Repeat("n", 62), "s__" + strings.Repeat("n", 52) + "_cf4c4f03",
 		},
 	} {

@@ -35,7 +35,7 @@ func BenchmarkCompile10000(b *testing.B) {
 	}
 }
 
-// BenchmarkCompileManyServers is of 100,000 tools of 8,400 servers, each of which is a toolset.
+// BenchmarkCompileManyServers compiles 100,000 tools of 8,400 servers. Each server is a toolset.
 func BenchmarkCompileManyServers(b *testing.B) {
 	var u toolset.Universe
 	for s := range 8400 {

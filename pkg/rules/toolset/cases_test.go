@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// A layout is one way to have the toolsets files and folders, of three tools
-// each: as servers, or as named groups over servers of other names.
+// A layout is one way to define the toolsets files and folders, which have three tools each: as
+// servers, or as named groups over other servers.
 type layout struct {
 	name           string
 	files, folders string // servers
@@ -90,11 +90,11 @@ const (
 	lenient  = "handling=lenient"
 )
 
-// everyone may see every server.
+// everyone returns an agent that may see every server.
 func everyone() identity.Agent { return identity.Agent{ID: "a", Servers: []string{"*"}} }
 
-// an answer is what a case comes to: the offered tools by bare name, those that the
-// operator disabled apart, or an error.
+// An answer is the expected result of a case: an error, or the offered tools by bare name. Locked
+// has the offered tools that the operator disabled.
 type answer struct {
 	Callable, Locked []string
 	Ignored          []string
@@ -203,7 +203,7 @@ func TestSelectCases(t *testing.T) {
 		{"25 path and header have nothing in common", global{}, false, "/x/files", headers(toolsets, "folders"), refused("No tools left")},
 		{"26 a server that is down for a while", global{}, true, "", headers(toolsets, "folders"),
 			answer{Status: http.StatusServiceUnavailable, Message: "No tools left"}},
-		{"27 a name under it", global{}, true, "", headers(tools, "get_file, FOLDERS:x"), callable("get_file")},
+		{"27 a name under that server", global{}, true, "", headers(tools, "get_file, FOLDERS:x"), callable("get_file")},
 	} {
 		for _, l := range layouts() {
 			t.Run(tc.name+"/"+l.name, func(t *testing.T) {
@@ -221,8 +221,8 @@ func TestSelectCases(t *testing.T) {
 	}
 }
 
-// Cases 8 and 9: what the servers' lists show to be wrong with the operator's own settings. 6 and
-// 7, which the config alone shows, pkg/rules/config refuses.
+// Cases 8 and 9 are faults of the operator's settings that only the servers' lists show. The config
+// alone shows cases 6 and 7, so pkg/rules/config refuses them.
 func TestCompileWarnings(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -250,7 +250,8 @@ func TestCompileWarnings(t *testing.T) {
 	}
 }
 
-// A bare name of the operator's counts if it is unique, and may be the name of an unknown tool.
+// A bare name in the operator's settings counts if it is unique. It may also be the name of an
+// unknown tool.
 func TestCompileBareNames(t *testing.T) {
 	u, cfg := sample()
 	cfg.Tools = config.Tools{Toolsets: []string{}, Enabled: []string{"one", "two", "next"}, Disabled: []string{"nobodys"}}
@@ -266,7 +267,7 @@ func TestCompileBareNames(t *testing.T) {
 func TestCompileToolsetWarnings(t *testing.T) {
 	u, cfg := sample()
 	cfg.Toolsets["typo"] = []string{"a:one", "a:onne", "slow:x", "nope:*"}
-	cfg.Toolsets["Mixed"] = []string{"b:three"} // folds to a name that is there
+	cfg.Toolsets["Mixed"] = []string{"b:three"} // differs from an existing name only in case
 	b := toolset.Compile(cfg, u)
 	want := "toolsets.typo[1]: Unknown tool: a:onne\ntoolsets.typo[3]: Unknown tool: nope:*"
 	if got := b.Warnings().Error(); got != want {

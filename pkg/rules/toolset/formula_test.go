@@ -8,7 +8,7 @@ import (
 // The functions here define a selection a second time, by names instead of numbers, as the formula
 // in the document does.
 
-// matching returns the ids that an entry of the operator's means.
+// matching returns the ids that match an entry in the operator's settings.
 func (w *scenario) matching(entry string) []string {
 	var out []string
 	for _, x := range w.universe.Tools {
@@ -44,7 +44,8 @@ func (w *scenario) inScope() []string {
 	return out
 }
 
-// offeredByOperator is the bound with what is disabled in it, which is found and locked.
+// offeredByOperator returns all ids that the operator offers. Disabled tools are among them,
+// because agents can find them locked.
 func (w *scenario) offeredByOperator() []string {
 	var out []string
 	for _, name := range w.cfg.Tools.Toolsets {
@@ -60,8 +61,8 @@ func both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
 }
 
-// emptyServer reports whether a toolset is, or holds, a server of the agent's that has no tool at all. Such
-// a toolset exists although it offers nothing.
+// emptyServer reports whether a toolset is or contains a server that the agent sees and that has no
+// tools. Such a toolset exists although it offers nothing.
 func (w *scenario) emptyServer(name string) bool {
 	names := []string{strings.ToLower(name) + ":*"}
 	names = append(names, w.cfg.Toolsets[strings.ToLower(name)]...)
@@ -100,7 +101,7 @@ func (w *scenario) known() []string {
 	return both(w.inScope(), own)
 }
 
-// exists reports whether a toolset does, for an agent to which these ids are visible.
+// exists reports whether a toolset exists for an agent that sees these ids.
 func (w *scenario) exists(name string, visible []string) bool {
 	switch strings.ToLower(name) {
 	case "", "all", "default":
@@ -109,7 +110,7 @@ func (w *scenario) exists(name string, visible []string) bool {
 	return len(both(w.group(name), visible)) > 0 || w.emptyServer(name)
 }
 
-// asked returns what the two lists of a request name, within the ids of its path.
+// asked returns the ids in the two lists of a request, limited to the ids of its path.
 func (w *scenario) asked(in input, visible, path []string) (ids []string, unknown bool) {
 	for _, name := range in.toolsets {
 		if w.exists(name, visible) {
@@ -134,7 +135,7 @@ func (w *scenario) asked(in input, visible, path []string) (ids []string, unknow
 	return ids, unknown
 }
 
-// formula returns what the request is offered, in order, or that it is refused.
+// formula returns the ids that the request is offered, in order, or reports that it is refused.
 func (w *scenario) formula(in input) (offer []string, refused bool) {
 	known := w.known()
 	visible := both(known, w.offeredByOperator())
@@ -166,7 +167,7 @@ func (w *scenario) formula(in input) (offer []string, refused bool) {
 	return offer, false
 }
 
-// named returns the ids among those given that a request's name means.
+// named returns those of the given ids that a name in a request means.
 func (w *scenario) named(name string, ids []string) []string {
 	var out []string
 	for _, id := range ids {

@@ -51,11 +51,11 @@ func FuzzHeaders(f *testing.F) {
 		a := agent(servers)
 		plain, e := choose(t, b, a, "", nil)
 		if e != nil {
-			t.Fatalf("a request that asks for nothing is refused: %v", e)
+			t.Fatalf("a request without headers is refused: %v", e)
 		}
 		sel, e := choose(t, b, a, path, h)
 		for i := range sel.Tools.Without(plain.Tools).All() {
-			t.Errorf("%s is offered, and is not without headers", u.Tools[i].ID)
+			t.Errorf("%s is offered, but not without headers", u.Tools[i].ID)
 		}
 		if e == nil {
 			return
@@ -68,7 +68,7 @@ func FuzzHeaders(f *testing.F) {
 		}
 		said := strings.ToLower(path + groups + names + excluded)
 		if strings.Contains(e.Message, "hidden") && !strings.Contains(said, "hidden") {
-			t.Errorf("the message tells of a tool that is not offered: %q", e.Message)
+			t.Errorf("the message names a tool that is not offered: %q", e.Message)
 		}
 	})
 }

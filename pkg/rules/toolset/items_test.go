@@ -31,7 +31,7 @@ func allKinds(t *testing.T) toolset.Universe {
 	return u
 }
 
-// kinds is what a selection offers, each kind apart: "tools | prompts | resources".
+// kinds returns the items that a selection offers, by kind: "tools | prompts | resources".
 func kinds(u toolset.Universe, s toolset.Selection) string {
 	var parts []string
 	for _, set := range []tool.Set{s.Tools, s.Prompts, s.Resources} {

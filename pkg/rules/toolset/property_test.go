@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// A scenario is a random gateway with one agent, and what a request to it can say.
+// A scenario is a random gateway with one agent, and the names that a request to it can have.
 type scenario struct {
 	*rand.Rand
 	universe toolset.Universe
@@ -168,7 +168,8 @@ func contains(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// Selections are what the formula says, which can only narrow: it takes intersections alone.
+// A selection equals the result of the formula. The formula uses only intersections, so it can only
+// narrow.
 func TestSelectFormula(t *testing.T) {
 	offered, refusals := 0, 0
 	forAll(t, func(t *testing.T, w *scenario, in input) {
@@ -216,7 +217,7 @@ func TestSelectSpelling(t *testing.T) {
 	})
 }
 
-// Hidden tools leave no trace: without them, every answer is the same to the byte.
+// Without the hidden tools, every answer is the same, byte for byte.
 func TestSelectOutOfScope(t *testing.T) {
 	forAll(t, func(t *testing.T, w *scenario, in input) {
 		got, err := w.ask(t, in.path, in.header())
@@ -235,7 +236,7 @@ func TestSelectOutOfScope(t *testing.T) {
 	})
 }
 
-// While servers are down nothing is offered that is not offered when they are up.
+// While a server is down, no tool is offered that is not offered when the server is up.
 func TestSelectServerDown(t *testing.T) {
 	forAll(t, func(t *testing.T, w *scenario, in input) {
 		got, err := w.ask(t, in.path, in.header())

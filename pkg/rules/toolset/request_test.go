@@ -31,7 +31,7 @@ func TestParseRequestRefuses(t *testing.T) {
 		{"a path of white space", "/x/ ", nil, "not found: ", 404},
 		{"a path with more", "/x/a/b", nil, "not found: ", 404},
 		{"the path is no header", "x/a", nil, "not found: ", 404},
-		{"a switch that is none", "", headers(readOnly, "maybe"), `X-MCP-Readonly is "maybe", which is none of `, 400},
+		{"an unknown value of a switch", "", headers(readOnly, "maybe"), `X-MCP-Readonly is "maybe", which is none of `, 400},
 		{"an empty switch", "", headers(readOnly, ""), `X-MCP-Readonly is ""`, 400},
 		{"a long switch", "", headers(readOnly, strings.Repeat("x", 1000)), `X-MCP-Readonly is "` + strings.Repeat("x", 127) + `…"`, 400},
 		{"two switches that disagree", "", headers(readOnly, "true", readOnly, "off"), "X-MCP-Readonly says both true and false", 400},
@@ -68,8 +68,8 @@ func TestParseRequestLimits(t *testing.T) {
 	}
 }
 
-// narrows reports whether a request asks for less than everything: then it is refused if it
-// leaves nothing.
+// narrows reports whether a request asks for less than everything. Such a request is refused if
+// nothing is left.
 func narrows(t *testing.T, path string, h http.Header) bool {
 	t.Helper()
 	b, _ := sampleBound(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// sample has four servers: a and b share a bare name, slow did not load and is likely to, dead did
-// not and is not. The operator offers all but b:hidden.
+// sample returns four servers. a and b have a tool of the same bare name. slow and dead did not
+// load; only slow will probably load soon. The operator offers all tools except b:hidden.
 func sample() (toolset.Universe, *config.Config) {
 	u := toolset.Universe{Servers: []toolset.Server{
 		{Name: "a", Loaded: true}, {Name: "b", Loaded: true}, {Name: "dead"}, {Name: "slow", Transient: true},
@@ -92,7 +92,7 @@ func runSelect(t *testing.T, cases []selectCase) {
 func TestSelectScope(t *testing.T) {
 	runSelect(t, []selectCase{
 		{"everything", agent("*"), "", nil, everything, 0},
-		{"the zero agent sees nothing, and is not to blame", identity.Agent{}, "", nil, "", 0},
+		{"the zero agent sees nothing, without an error", identity.Agent{}, "", nil, "", 0},
 		{"an agent of one server", agent("b"), "", nil, "b:three b:two", 0},
 		{"a server that is not there", agent("gone"), "", nil, "", 0},
 		{"an agent with toolsets", agent("*", "MIXED"), "", nil, "a:one b:two", 0},
@@ -153,7 +153,7 @@ func TestSelectExclude(t *testing.T) {
 		{"an excluded tool that is outside the bound", agent("*"), "", headers(exclude, "b:hidden"), everything, 0},
 		{"an excluded tool that is not on the path", agent("*"), "/x/b", headers(exclude, "a:one"), "b:three b:two", 0},
 		{"an excluded tool that does not exist", agent("a"), "", headers(exclude, "a:nope"), "Unknown tool: a:nope. ", 400},
-		{"not even in a lenient request", agent("a"), "", headers(exclude, "nope", prefer, lenient), "Unknown tool: nope. ", 400},
+		{"an unknown excluded tool, lenient", agent("a"), "", headers(exclude, "nope", prefer, lenient), "Unknown tool: nope. ", 400},
 		{"an excluded tool out of scope does not exist", agent("a"), "", headers(exclude, "b:two"), "Unknown tool: b:two. ", 400},
 	})
 }
@@ -171,25 +171,25 @@ func TestSelectServersDown(t *testing.T) {
 		{"stale tools of a server that is down", agent("*"), "", headers(toolsets, "slow"), "slow:stale", 0},
 		{"a name under a server that is down", agent("*"), "", headers(tools, "slow:next"), unavailable, 503},
 		{"beside one that is there", agent("*"), "", headers(tools, "slow:next,a:one"), "a:one", 0},
-		{"a bare name that may be under it", agent("*"), "", headers(tools, "next"), unavailable, 503},
-		{"a bare name that cannot be under it", agent("a b"), "", headers(tools, "next"), "Unknown tool: next. ", 400},
+		{"a bare name that may be its", agent("*"), "", headers(tools, "next"), unavailable, 503},
+		{"a bare name that cannot be under that server", agent("a b"), "", headers(tools, "next"), "Unknown tool: next. ", 400},
 		{"a name under a server that stays down", agent("*"), "", headers(tools, "dead:x"), off, 400},
 		{"a name that no tool can have", agent("*"), "", headers(tools, "slow:no such"), "Unknown tool: slow:no such. ", 400},
 		{"a bare name that no tool can have", agent("*"), "", headers(tools, "no such"), "Unknown tool: no such. ", 400},
-		{"a name under it that the path leaves out", agent("*"), "/x/a", headers(tools, "slow:next"), "No tools left", 400},
-		{"a name under it, excluded", agent("*"), "", headers(exclude, "slow:next"), everything, 0},
-		{"a bare name that may be under it, excluded", agent("*"), "", headers(exclude, "next"), everything, 0},
-		{"a name under it, out of scope", agent("a"), "", headers(tools, "slow:next"), "Unknown tool: slow:next. ", 400},
-		{"a name under it, outside the agent's toolsets", agent("*", "later"), "", headers(tools, "slow:other"), "Unknown tool: slow:other. No tool exists", 400},
-		{"a toolset of it", agent("*"), "", headers(toolsets, "later"), unavailable, 503},
-		{"a known tool of it that is not read-only is no reason to wait", agent("*"), "", headers(tools, "slow:stale", readOnly, "1"), "No tools left", 400},
+		{"a name under that server, outside the path", agent("*"), "/x/a", headers(tools, "slow:next"), "No tools left", 400},
+		{"a name under that server, excluded", agent("*"), "", headers(exclude, "slow:next"), everything, 0},
+		{"a bare name that may be under that server, excluded", agent("*"), "", headers(exclude, "next"), everything, 0},
+		{"a name under that server, out of scope", agent("a"), "", headers(tools, "slow:next"), "Unknown tool: slow:next. ", 400},
+		{"a name under that server, outside the agent's toolsets", agent("*", "later"), "", headers(tools, "slow:other"), "Unknown tool: slow:other. No tool exists", 400},
+		{"a toolset of that server", agent("*"), "", headers(toolsets, "later"), unavailable, 503},
+		{"a known tool that is not read-only is no reason to wait", agent("*"), "", headers(tools, "slow:stale", readOnly, "1"), "No tools left", 400},
 	})
 }
 
 func TestSelectError(t *testing.T) {
 	b, _ := sampleBound(t)
 	_, got := choose(t, b, agent("a b"), "/x/p", headers(toolsets, "x,X", tools, "two, u", "X-MCP-Disabled-Tools", "w"))
-	// Nothing is on an unknown path, so that the path tells no two tools apart.
+	// An unknown path has no tools, so it does not resolve an ambiguous name.
 	want := &toolset.Error{
 		Status: http.StatusBadRequest, UnknownToolsets: []string{"X", "p", "x"}, UnknownTools: []string{"u", "w"},
 		Message: "Unknown toolset: X, p, x. Toolsets that exist: all, default, a, b, mixed. " +
@@ -215,8 +215,7 @@ func TestSelectionIgnored(t *testing.T) {
 	}
 }
 
-// A caller that may not know of a name reads about it what it reads about a name
-// that is nobody's.
+// For a name that the caller may not see, the answer is the same as for a name that does not exist.
 func TestSelectHiddenNames(t *testing.T) {
 	b, _ := sampleBound(t)
 	for _, tc := range []struct {
@@ -236,7 +235,7 @@ func TestSelectHiddenNames(t *testing.T) {
 				answers[name] = strings.ReplaceAll(fmt.Sprintf("%v %+v", sel.Ignored, e), name, "NAME")
 			}
 			if answers[tc.hidden] != answers["qqq"] {
-				t.Errorf("%s: %s is told apart from an unknown name:\n%s\n%s", tc.header, tc.hidden, answers[tc.hidden], answers["qqq"])
+				t.Errorf("%s: the answer about %s differs from the answer about an unknown name:\n%s\n%s", tc.header, tc.hidden, answers[tc.hidden], answers["qqq"])
 			}
 		}
 	}
@@ -257,7 +256,7 @@ func TestSelectionHasServer(t *testing.T) {
 		{"one that did not load, by its toolset", agent("*"), "", headers(toolsets, "a,later"), "a slow"},
 		{"one that did not load, by a tool", agent("*"), "", headers(tools, "a:one,dead:x"), "a dead"},
 		{"any that did not load, by a bare name", agent("*"), "", headers(tools, "a:one,x"), "a dead slow"},
-		{"one of which nothing is left is gone", agent("*"), "", headers(exclude, "a:one,a:two"), "b dead slow"},
+		{"a server without a remaining tool is left out", agent("*"), "", headers(exclude, "a:one,a:two"), "b dead slow"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, u := sampleBound(t)

@@ -28,7 +28,7 @@ func TestMem(t *testing.T) {
 
 var start = time.Date(2026, 11, 22, 11, 59, 30, 0, time.UTC)
 
-// catalog knows three tools.
+// catalog has three tools.
 func catalog(_ context.Context, id tool.ID) (tool.Tier, bool) {
 	tier, ok := map[string]tool.Tier{"fs:read_file": tool.Read, "fs:write_file": tool.Write, "git:git_push": tool.Destructive}[id.String()]
 	return tier, ok
@@ -78,7 +78,7 @@ func TestLinesAreCounted(t *testing.T) {
 		"read":              {called("ci", "fs:read_file"), map[usage.Metric]int{usage.CallsRead: 1}, usage.Use{Calls: 1}},
 		"write":             {called("ci", "fs:write_file"), map[usage.Metric]int{usage.CallsWrite: 1}, usage.Use{Calls: 1}},
 		"destructive":       {called("ci", "git:git_push"), map[usage.Metric]int{usage.CallsDestructive: 1}, usage.Use{Calls: 1}},
-		"no tool of now":    {called("ci", "git:gone"), map[usage.Metric]int{usage.CallsOther: 1}, usage.Use{Calls: 1}},
+		"no current tool":   {called("ci", "git:gone"), map[usage.Metric]int{usage.CallsOther: 1}, usage.Use{Calls: 1}},
 		"a prompt":          {called("ci", "git:prompt:review"), map[usage.Metric]int{usage.CallsOther: 1}, usage.Use{Calls: 1}},
 		"own tool":          {called("ci", "describe_tools"), nil, usage.Use{}},
 		"failed":            {audit.Line{Tool: "fs:read_file", Decision: audit.Allowed, Outcome: "transient"}, map[usage.Metric]int{usage.CallsRead: 1, usage.FailedTransient: 1}, usage.Use{Calls: 1, Failed: 1}},
@@ -117,7 +117,7 @@ func TestLinesAreCounted(t *testing.T) {
 	b := newBench(t)
 	b.Write(t.Context(), audit.Line{Kind: audit.KindEvent, Tool: "fs:read_file", Decision: audit.Allowed})
 	if got := b.report("1h").Total; got.Counts != (usage.Counts{}) || got.P50 != 0 {
-		t.Errorf("a deed is counted: %+v", got)
+		t.Errorf("an event of a person is counted: %+v", got)
 	}
 }
 
@@ -175,7 +175,8 @@ func TestBucketsAddUpToTheTotal(t *testing.T) {
 			tools += row.Calls + row.Locked + row.Refused
 		}
 		searches := got.Total.Counts.Sum(usage.SearchesHit, usage.SearchesBarren)
-		// A tool of the gateway's own that is allowed and searches for nothing is in no count, and there is none here.
+		// Allowed calls of the gateway's own tools that are no searches are in no count; this test
+		// has none.
 		if got.Total.Counts != want || calls != in || agents != in || tools != in-searches || len(got.Buckets) != r.Buckets || in == 0 {
 			t.Errorf("%s: %d lines, counts %d, agents %d, tools %d and %d searches\n%s", r.Name, in, calls, agents, tools, searches, cmp.Diff(want, got.Total.Counts))
 		}
@@ -212,8 +213,8 @@ func TestHistogramError(t *testing.T) {
 	}
 }
 
-// A hostile agent may call any name: none of its invented names is stored, and it crowds out no
-// other agent.
+// A hostile agent may call any name: none of its invented names is stored, and the agent displaces
+// no other agent.
 func TestHostileNames(t *testing.T) {
 	b := newBench(t)
 	for n := range 20_000 {
@@ -229,13 +230,13 @@ func TestHostileNames(t *testing.T) {
 	}
 	for _, a := range r.Uses.Agents {
 		if len(a.Name) > 600 || strings.Contains(a.Name, "\u202e") {
-			t.Errorf("an agent is kept as %.100q…, %d bytes", a.Name, len(a.Name))
+			t.Errorf("an agent is stored as %.100q…, %d bytes", a.Name, len(a.Name))
 		}
 	}
 }
 
-// However many agents call however many known tools, a minute is bounded; an agent that calls all
-// of them leaves the others their rows.
+// The data of a minute is bounded for any number of agents and known tools. An agent that calls all
+// tools does not displace the rows of other agents.
 func TestTallyIsBounded(t *testing.T) {
 	var all usage.Tally
 	for n := range 10_000 {
@@ -262,7 +263,7 @@ func TestTallyIsBounded(t *testing.T) {
 	}
 }
 
-// A clock that jumps loses nothing and counts nothing twice.
+// If the clock jumps, no call is lost or counted twice.
 func TestClockJumps(t *testing.T) {
 	b := newBench(t)
 	b.write(called("ci", "fs:read_file"))
@@ -298,7 +299,7 @@ func TestBucketsRoll(t *testing.T) {
 	}
 }
 
-// Counts that cannot be written are kept and written later, and a report says what it lacks.
+// If counts cannot be written, they are kept and written later. A report says what it lacks.
 func TestFlushFails(t *testing.T) {
 	b := newBench(t)
 	b.write(called("ci", "fs:read_file"))
@@ -315,7 +316,7 @@ func TestFlushFails(t *testing.T) {
 	}
 	b.write(called("ci", "fs:read_file"))
 	b.store.Fail = func() error { return errors.New("disk full") }
-	for range 100 { // nor does it grow without end
+	for range 100 { // and what is kept must not grow without limit
 		b.now = b.now.Add(time.Minute)
 		b.write(called("ci", "fs:read_file"))
 		if b.Flush(t.Context()) == nil {
@@ -331,14 +332,14 @@ func TestFlushFails(t *testing.T) {
 	}
 }
 
-// A process that is killed loses what was counted since the last flush, at most the time between two.
+// A killed process loses only the counts since its last flush.
 func TestRunFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store usagetest.Mem
 		c := usage.NewCounter(&store, catalog, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		end := c.Start(ctx)
-		cancel() // the program is to end, and does not yet
+		cancel() // the program should end, but still runs
 		kept := func() (n int) {
 			require.OK(t, store.Each(t.Context(), usage.Hour, time.Time{}, time.Now().AddDate(1, 0, 0), func(_ time.Time, t *usage.Tally) { n += t.Counts[usage.CallsRead] }))
 			return n
@@ -378,7 +379,7 @@ func TestUsageOf(t *testing.T) {
 	}
 }
 
-// Agents are known for a month, from their first line on.
+// A report has the agents of the last month, from their first line on.
 func TestAgents(t *testing.T) {
 	b := newBench(t)
 	b.write(called("gone", "git:git_push"))
