@@ -156,7 +156,7 @@ func TestStopPageRefuses(t *testing.T) {
 		require.OK(t, errOf(stop.NewStore(h.Approvals).Change(t.Context(), func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Agent(fmt.Sprint("a", i))) })))
 	}
 	w = h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
-	contains(t, w.Body, "64 stops stand", "Nothing was stopped")
+	contains(t, w.Body, "64 servers and agents are stopped", "Nothing was stopped")
 	if w := h.Submit("/admin/stop", stopForm("all", "", "why", "sure")); w.Status != http.StatusSeeOther || len(h.stops()) != stop.MaxStops+1 {
 		t.Errorf("a stop of everything in addition: %d, %d stops", w.Status, len(h.stops()))
 	}

@@ -29,7 +29,8 @@ var (
 	// ErrNotBlocked says that there is nothing to unblock.
 	ErrNotBlocked = errors.New("definition is not blocked")
 
-	// ErrBlocks says that the record has no room: the caller disables the tool, or unblocks one.
+	// ErrBlocks says that the record has no room: the caller disables the tool, or unblocks a
+	// definition.
 	ErrBlocks = errors.New("50 definitions of the tool are blocked, which is the maximum")
 
 	// ErrNoUndo says that it is too late, or that the record has no [Undo] of the decision.
@@ -53,8 +54,8 @@ const (
 	Blocked  State = "blocked" // a person refused the current definition permanently
 )
 
-// A Mode says when a tool needs a person. The zero Mode is not valid: a
-// missing check is never a disabled check.
+// A Mode says which tools wait for a person. The zero Mode is not valid, so that a forgotten Mode
+// does not switch approval off.
 type Mode string
 
 // The three modes of a server's "approval".

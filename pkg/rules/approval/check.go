@@ -54,7 +54,7 @@ func (r Record) Check() error {
 		c.verdicts(u.ApprovedBefore, u.Blocked, u.Endorsed)
 		c.proposal(u.Proposed)
 		if n := r.size(); n > maxRecord {
-			c = append(c, fmt.Errorf("with what its last decision replaced it has %d bytes, at most %d are allowed", n, maxRecord))
+			c = append(c, fmt.Errorf("it has %d bytes with its data for an undo, at most %d are allowed", n, maxRecord))
 		}
 	}
 	if strings.Contains(r.Server, ":") { // the first colon of an id splits it

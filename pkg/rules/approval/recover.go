@@ -87,7 +87,7 @@ func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 		if stored.DecidedAt.After(r.DecidedAt) {
 			r.DecidedAt = stored.DecidedAt
 		}
-		note = "the store had an older record; the stricter of the two holds"
+		note = "the store had an older record; the stricter version applies"
 	}
 	r.withdrawBlocked()
 	r.State = r.derive()

@@ -46,7 +46,7 @@ func (re Replayed) note() string {
 	for i, p := range re.Closing {
 		all[i] = p.Action + " by " + p.By + " at " + p.At.UTC().Format(time.RFC3339)
 	}
-	return truncate("holds again by the audit: "+strings.Join(all, ", "), maxReplayed)
+	return truncate("applies again by the audit: "+strings.Join(all, ", "), maxReplayed)
 }
 
 // Replay returns r with the locks that people set after known, the time when r was written. past

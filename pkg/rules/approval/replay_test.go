@@ -172,7 +172,7 @@ func TestKeepReplayed(t *testing.T) {
 	if err != nil || next.Loss != nil || access(next) != "blocked" || next.By != "kim" || !slices.Equal(actions(re.Closing), []string{"block"}) {
 		t.Errorf("it is %+v, %+v, %v", next, re, err)
 	}
-	if want := "holds again by the audit: block by ann at 2026-11-23T12:00:05Z"; e.Note != want {
+	if want := "applies again by the audit: block by ann at 2026-11-23T12:00:05Z"; e.Note != want {
 		t.Errorf("the audit says %q, want %q", e.Note, want)
 	}
 	r.UpdatedAt, r.DecidedAt = known.Add(time.Hour), known // a sync wrote it since

@@ -13,9 +13,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A CallEvent collects the facts of one request of an agent. The goroutine that handles the
-// request fills it on the way. At the end of the request its five writers read it: the audit, the
-// usage (which counts the audit lines), the metrics, the span and the log.
+// A CallEvent collects the facts of one request of an agent. The goroutine that handles the request
+// fills it. At the end of the request its five writers read it: the audit, the usage (which counts
+// the audit lines), the metrics, the span and the log.
 type CallEvent struct {
 	Line
 	Counts   observe.Counts

@@ -32,7 +32,7 @@ type TrailEvent struct {
 	// the line before it.
 	Stretch int
 
-	// Sure says that the next line contains the hash of this one, or that this line is the last.
+	// Sure says that the next line contains the hash of this line, or that this line is the last.
 	Sure bool
 }
 

@@ -63,7 +63,7 @@ func (c *checker) auth(f *fileServer, n *rawjson.Node, path string) (a Auth) {
 	for name := range f.Headers {
 		if strings.EqualFold(name, "Authorization") &&
 			c.oneOf(f.Auth.Type, at, path, "type", "oauth", "none") != "none" {
-			c.fault(at, path, "is useless beside the header Authorization; remove one of both")
+			c.fault(at, path, "conflicts with the header Authorization; remove one of them")
 			return a
 		}
 	}
@@ -118,7 +118,7 @@ func (c *checker) authClient(v *fileAuth, at *rawjson.Node, path string, a *Auth
 		a.ClientSecret = secret.New(*v.ClientSecret)
 	}
 	if a.NoRegister && v.ClientID == nil && !a.Off {
-		c.fault(at.Get("register"), JoinPath(path, "register"), "never needs a client_id")
+		c.fault(at.Get("register"), JoinPath(path, "register"), "\"never\" requires a client_id")
 	}
 	node := at.Get("resource")
 	if v.Resource == nil || c.bad[node] {

@@ -66,7 +66,7 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 			`gateway.prefix: only direct mode has a prefix to leave out`,
 		}},
 		{"no prefix with two servers", withServers(`, "gateway": {"mode": "direct", "prefix": false}`, "s", "t"), []string{
-			`gateway.prefix: with 2 servers a name without prefix could be two tools; only one server can do without`,
+			`gateway.prefix: with 2 servers two tools could have one name without the prefix; only a single server needs no prefix`,
 		}},
 
 		{"bad globs", withServer(`"enabled_tools": ["", "get file"], "disabled_tools": ["s:delete_*", "[a-z]"], "annotations": {"a?": {}}`), []string{

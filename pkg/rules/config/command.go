@@ -102,7 +102,7 @@ func (c *checker) command(f *fileServer, n *rawjson.Node, path string) *Command 
 	}
 	switch where := JoinPath(path, "command"); {
 	case n.Get("url") != nil:
-		c.fault(at, where, "conflicts with url: a server has one of the two")
+		c.fault(at, where, "conflicts with url: a server has either url or command")
 	case strings.TrimSpace(out.Path) == "":
 		c.fault(at, where, "is empty")
 	}
@@ -112,7 +112,7 @@ func (c *checker) command(f *fileServer, n *rawjson.Node, path string) *Command 
 	for i, arg := range out.Args {
 		at, where := args.Kids[i], index(path+".args", i)
 		if c.word(at, where, arg); shown[i] != arg {
-			c.warn(at, where, "seems to hold a credential, which every process of the machine can read there; a variable in env keeps it")
+			c.warn(at, where, "seems to hold a credential, which every process of the machine can read there; write it into a variable in env")
 		}
 	}
 	return out
@@ -200,7 +200,7 @@ func (c *checker) enabled(f *fileServer, n *rawjson.Node, path string) bool {
 		return enabled
 	}
 	if f.Enabled != nil && *f.Enabled == *f.Disabled {
-		c.fault(n.Get("disabled"), JoinPath(path, "disabled"), "contradicts enabled; leave one of the two out")
+		c.fault(n.Get("disabled"), JoinPath(path, "disabled"), "contradicts enabled; remove one of these keys")
 	}
 	return !*f.Disabled
 }

@@ -44,7 +44,7 @@ func TestParseLaptop(t *testing.T) {
 	}
 	wantWarnings := []string{
 		"mcpServers.cline.autoApprove: another program's key: approval, lists and policy decide here which tools may be called",
-		"mcpServers.cursor.args[2]: seems to hold a credential, which every process of the machine can read there; a variable in env keeps it",
+		"mcpServers.cursor.args[2]: seems to hold a credential, which every process of the machine can read there; write it into a variable in env",
 		"mcpServers.cursor.env.API_KEY: seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}",
 		"mcpServers.code.args[1]: holds ${…}, which is replaced in env and headers only: the program gets it as it is written",
 		"mcpServers.code.envFile: another program's key, which is not read: the program gets what env lists",
@@ -73,7 +73,7 @@ func TestParseRefusesCommands(t *testing.T) {
 	}{
 		{"the type stdio", withServer(`"type": "stdio"`), []string{"mcpServers.s.type: a stdio server has a command and no url"}},
 		{"another type", withServer(`"transport": "ws"`), []string{`mcpServers.s.transport: "ws" is not a transport; want http, streamable-http or stdio`}},
-		{"a command and a url", withServer(`"command": "npx"`), []string{"mcpServers.s.command: conflicts with url: a server has one of the two"}},
+		{"a command and a url", withServer(`"command": "npx"`), []string{"mcpServers.s.command: conflicts with url: a server has either url or command"}},
 		{"an empty command", withCommand(`"command": " "`), []string{"mcpServers.s.command: is empty"}},
 		{"a command as a list", withCommand(`"command": ["npx", "x"]`), []string{"mcpServers.s.command: want a string, found an array"}},
 		{"a command behind HTTP", withCommand(`"command": "npx", "type": "http"`), []string{`mcpServers.s.type: "http" does not work with a command, which uses stdio`}},
@@ -90,7 +90,7 @@ func TestParseRefusesCommands(t *testing.T) {
 			"mcpServers.s.env.B: holds a ${…} of an unknown kind; there are env, ssm and secretsmanager",
 		}},
 		{"a number as a variable", withCommand(`"command": "npx", "env": {"PORT": 80}`), []string{"mcpServers.s.env.PORT: want a string, found a number"}},
-		{"on and off", withServer(`"enabled": true, "disabled": true`), []string{"mcpServers.s.disabled: contradicts enabled; leave one of the two out"}},
+		{"on and off", withServer(`"enabled": true, "disabled": true`), []string{"mcpServers.s.disabled: contradicts enabled; remove one of these keys"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, faultsOf(t, tt.src)); diff != "" {

@@ -56,7 +56,7 @@ func SigningKey(s string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if !ok || err != nil || len(key) < signingLeast || len(key) > signingMost {
 		return nil, errors.New(
-			"is not whsec_ and 24 to 64 bytes in base64, such as `echo whsec_$(openssl rand -base64 32)` prints",
+			"is not whsec_ and 24 to 64 bytes in base64; `echo whsec_$(openssl rand -base64 32)` prints one",
 		)
 	}
 	return key, nil
@@ -102,7 +102,7 @@ func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node) {
 			c.fault(
 				at,
 				path,
-				"has the address of %s: people would get each notice twice; list all events in one of the two",
+				"has the address of %s: people would get each notice twice; list all events in one target",
 				index("notify", other),
 			)
 		} else if !again {

@@ -25,7 +25,7 @@ func TestNotifyFaults(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf(`{"type": "slack", "url": "${env:U%d}"}`, i)
 	}
-	const signing = "is not whsec_ and 24 to 64 bytes in base64, such as `echo whsec_$(openssl rand -base64 32)` prints"
+	const signing = "is not whsec_ and 24 to 64 bytes in base64; `echo whsec_$(openssl rand -base64 32)` prints one"
 	for _, tt := range []struct {
 		name    string
 		targets []string
@@ -68,7 +68,7 @@ func TestNotifyFaults(t *testing.T) {
 			"notify[1].events: is empty, so this target gets no events; leave it out for all events, or remove the target",
 		}},
 		{"one address twice", []string{`{"type": "slack", "url": "${env:U}", "events": ["new"]}`, `{"type": "slack", "url": "${env:U}", "events": ["changed"]}`}, []string{
-			"notify[1]: has the address of notify[0]: people would get each notice twice; list all events in one of the two",
+			"notify[1]: has the address of notify[0]: people would get each notice twice; list all events in one target",
 		}},
 		{"too many", many, []string{"notify: has 21 targets; there can be 20"}},
 	} {

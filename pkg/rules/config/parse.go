@@ -148,7 +148,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *rawjson.Node) {
 	case cfg.Gateway.Mode != "direct":
 		c.fault(at, path, "only direct mode has a prefix to leave out")
 	case len(cfg.Servers) > 1:
-		c.fault(at, path, "with %d servers a name without prefix could be two tools; only one server can do without", len(cfg.Servers))
+		c.fault(at, path, "with %d servers two tools could have one name without the prefix; only a single server needs no prefix", len(cfg.Servers))
 	}
 }
 

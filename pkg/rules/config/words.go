@@ -92,7 +92,7 @@ func (c *checker) words(cfg *Config, f map[string][]string, n *rawjson.Node, ser
 func (c *checker) searched(word string, at *rawjson.Node, path string) {
 	switch letter := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }; {
 	case !strings.ContainsFunc(word, letter):
-		c.fault(at, path, "%q has no letter and no digit, so nothing is found by it", clip(word))
+		c.fault(at, path, "%q has no letter and no digit, so it finds no tool", clip(word))
 	case utf8.RuneCountInString(word) > maxWordLength:
 		c.fault(at, path, "has %d characters; there can be %d", utf8.RuneCountInString(word), maxWordLength)
 	case strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }):

@@ -81,7 +81,7 @@ func TestWordsFaults(t *testing.T) {
 		{"a server alone", `{"s": ["a"]}`, []string{`words.s: "s" is neither server:tool nor server:* or another glob over the names of tools`}},
 		{"a prompt", `{"s:prompt:p": ["a"]}`, []string{`words["s:prompt:p"]: "s:prompt:p" is neither server:tool nor server:* or another glob over the names of tools`}},
 		{"nothing to find by", `{"s:*": ["", " - ", "ok"]}`, []string{
-			`words["s:*"][0]: "" has no letter and no digit, so nothing is found by it`, `words["s:*"][1]: " - " has no letter and no digit, so nothing is found by it`,
+			`words["s:*"][0]: "" has no letter and no digit, so it finds no tool`, `words["s:*"][1]: " - " has no letter and no digit, so it finds no tool`,
 		}},
 		{"two lines", `{"s:*": ["a\nb"]}`, []string{`words["s:*"][0]: "a�b" is not one line of printable characters`}},
 		{"too long", `{"s:*": ["` + strings.Repeat("书", maxWordLength+1) + `"]}`, []string{`words["s:*"][0]: has 65 characters; there can be 64`}},

@@ -139,7 +139,7 @@ func Severe(list []Finding) bool {
 
 // Scan returns at most 20 findings in d, severe findings first. If there are more, the last one has
 // the code [More] and their number. before is the definition that was approved last, or nil if
-// there is none. names has the tools of all servers, and knows which server d belongs to.
+// there is none. names has the tools of all servers, and the name of the server that d belongs to.
 func Scan(d tool.Definition, before *tool.Definition, names Names) []Finding {
 	s := newScanner(d, names)
 	s.place = "name"

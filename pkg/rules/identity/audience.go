@@ -35,7 +35,7 @@ func readAudience(name, baseURL string) (audience, error) {
 	case below(path, mcpPath), below(path, adminPath):
 		a.path = path
 	default:
-		return a, fmt.Errorf("audience %q is an address of this gateway at which nothing is: want %s%s, a path below it, or a name that is no address of the gateway", name, baseURL, mcpPath)
+		return a, fmt.Errorf("audience %q is an address of this gateway, but the gateway serves nothing there: want %s%s, a path below it, or a name that is no address of the gateway", name, baseURL, mcpPath)
 	}
 	return a, nil
 }

@@ -63,8 +63,8 @@ func (r *keyRead) canFetch(now time.Time) bool {
 	return now.Sub(r.tried) >= keysEvery
 }
 
-// A failure returns the error of a failed fetch to the caller of the OIDC library, which passes on
-// only the text of an error.
+// A failure returns the error of a failed fetch to the caller of the OIDC library, because the
+// library passes on only the text of an error.
 type failure struct{ err *Error }
 
 type failureKey struct{}

@@ -52,7 +52,7 @@ func (n Names) List(ctx context.Context, now time.Time) (out []Agent, err error)
 // FromClaims returns the agent of a JWT with these claims, which are JSON.
 func (n Names) FromClaims(claims []byte) (Agent, error) {
 	if n.Claims == nil {
-		return Agent{}, errors.New("this gateway takes no JWT")
+		return Agent{}, errors.New("this gateway accepts no JWT")
 	}
 	all, err := readClaims(claims)
 	if err != nil {
@@ -64,7 +64,7 @@ func (n Names) FromClaims(claims []byte) (Agent, error) {
 // Signer returns the agent of a signer with this ARN.
 func (n Names) Signer(arn string) (Agent, error) {
 	if n.IAM == nil {
-		return Agent{}, errors.New("this gateway takes no signature")
+		return Agent{}, errors.New("this gateway accepts no signature")
 	}
 	i := *n.IAM
 	i.Signer = func(context.Context) string { return arn }

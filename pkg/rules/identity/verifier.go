@@ -60,7 +60,7 @@ func New(o Options) (*Verifier, error) {
 		v.scopes = o.Scopes
 	}
 	if o.JWT == nil && o.Tokens == nil && o.IAM == nil {
-		return nil, errors.New("identity: no way to prove who one is")
+		return nil, errors.New("identity: no way to prove an identity is configured")
 	}
 	return v, nil
 }
@@ -104,7 +104,7 @@ func (v *Verifier) check(r *http.Request, credential string) (Agent, error) {
 	case !ours && v.o.JWT != nil:
 		return v.o.JWT.check(r.Context(), r.URL.Path, credential)
 	}
-	return Agent{}, errors.New("credentials of this kind are not taken")
+	return Agent{}, errors.New("credentials of this kind are not accepted")
 }
 
 // checkToken looks up an agent token, which reads the store: a source with invalid tokens has to

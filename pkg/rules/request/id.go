@@ -40,7 +40,7 @@ func ParseID(s string) (string, error) {
 func checkID(id string) error {
 	parsed, err := ParseID(id)
 	if err == nil && parsed != id {
-		err = fmt.Errorf("%q is not as ids are written: %s", id, parsed)
+		err = fmt.Errorf("%q is not in the stored form of an id, %s", id, parsed)
 	}
 	return err
 }

@@ -54,7 +54,7 @@ var (
 	ErrNotFound = errors.New("request not found")           // never made, or too old
 	ErrConflict = errors.New("requests changed since read") // another writer came first; the caller reads again
 	ErrTooMany  = errors.New("10 requests of the agent are open, or were withdrawn within the hour, which is all")
-	ErrFull     = errors.New("the agent has all that can be granted to one at a time: revoke a grant, or wait until one ends")
+	ErrFull     = errors.New("the agent has the maximum number of grants: revoke a grant, or wait until one ends")
 	ErrDecided  = errors.New("request is decided already")
 	ErrUsed     = errors.New("confirmation is used already")
 )
@@ -87,7 +87,7 @@ func (a Agent) Alone() bool { return a.Way != "" && a.Way != identity.WayNone }
 // Check returns the fault of an agent before its documents are stored or after they are read.
 func (a Agent) Check() error {
 	if a.Way == "" || a.ID == "" {
-		return errors.New("it does not say which agent it is about")
+		return errors.New("the agent has no way or no id")
 	}
 	for _, s := range []string{a.Way, a.ID, a.Human, a.Subject} {
 		if !utf8.ValidString(s) {
@@ -232,7 +232,7 @@ func (a List) Added(id string, arguments json.RawMessage) (r Request, err error)
 	if id != "" {
 		var is bool
 		if r, is = a.Find(id); !is {
-			return r, fmt.Errorf("request %s is to be added: %w", id, ErrNotFound)
+			return r, fmt.Errorf("add request %s: %w", id, ErrNotFound)
 		}
 	}
 	switch {

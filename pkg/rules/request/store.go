@@ -180,7 +180,7 @@ func (s *Store) Requests(ctx context.Context) (list []Pointer, all bool, err err
 	for _, d := range docs {
 		expires, err := time.Parse(document.TimeLayout, d.Mark)
 		if err != nil {
-			all = false // the others wait for people
+			all = false // skip it: people must still see the other requests
 			continue
 		}
 		list = append(list, Pointer{Request: d.ID, Key: string(d.Data), Expires: expires, KeepUntil: d.Keep})

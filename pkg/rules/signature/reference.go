@@ -122,9 +122,9 @@ const maxQuoted = 80
 func (w *references) reference(key, ref string, rebased bool) error {
 	switch {
 	case !strings.HasPrefix(ref, "#"):
-		return fmt.Errorf("has a %s to %s; a schema may refer to parts of itself only (#…), since what lies elsewhere could change after it was approved", key, text.Quote(ref, maxQuoted))
+		return fmt.Errorf("has a %s to %s; a schema may refer to parts of itself only (#…), because text at another address could change after the approval", key, text.Quote(ref, maxQuoted))
 	case rebased:
-		return fmt.Errorf("has a %s %s below an $id of its own, which makes it point elsewhere", key, text.Quote(ref, maxQuoted))
+		return fmt.Errorf("has a %s %s below an $id of its own, so it refers to another document", key, text.Quote(ref, maxQuoted))
 	}
 	if target := w.root.Pointer(ref); target != nil {
 		return w.schema(target, rebased)

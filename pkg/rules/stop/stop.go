@@ -25,7 +25,7 @@ const (
 // Errors that a caller may have to distinguish.
 var (
 	ErrConflict = errors.New("stops changed since read") // another writer came first; the caller reads again
-	ErrFull     = errors.New("64 stops stand, which is all: undo one, or stop everything")
+	ErrFull     = errors.New("64 servers and agents are stopped already: undo a stop, or stop everything")
 	ErrNone     = errors.New("there is no such stop")
 )
 
@@ -128,7 +128,7 @@ func (s Stops) Check() error {
 			err = errors.New("it does not say who stopped it")
 		}
 		if err == nil && s.index(stop.Target) != i {
-			err = errors.New("it is there twice")
+			err = errors.New("it is listed twice")
 		}
 		if err != nil {
 			return fmt.Errorf("stop of %s: %w", stop.Target, err)

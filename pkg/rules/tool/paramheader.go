@@ -59,7 +59,7 @@ func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam)
 			// A property may have this name without being the keyword, but such rare schemas are
 			// refused, too.
 			if bytes.Contains(m.Value, []byte(`"`+headerKeyword+`"`)) {
-				return fmt.Errorf("%s stands where no argument can be read from", headerKeyword)
+				return fmt.Errorf("%s is where no argument can be read from", headerKeyword)
 			}
 		}
 	}

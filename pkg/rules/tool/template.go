@@ -82,7 +82,7 @@ func validTemplate(s string) error {
 		}
 		inside, after, closed := strings.Cut(after, "}")
 		if _, valid := readExpression(inside); !closed || !valid {
-			return fmt.Errorf("URI template %s has an expression that is none", text.Quote(s, 64))
+			return fmt.Errorf("URI template %s has an invalid expression", text.Quote(s, 64))
 		}
 		if n++; n > maxExpressions {
 			return fmt.Errorf("URI template %s has more than %d expressions", text.Quote(s, 64), maxExpressions)

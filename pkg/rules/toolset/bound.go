@@ -292,7 +292,7 @@ func (b *Bound) checkWords(words config.Words) {
 			continue
 		}
 		if !slices.ContainsFunc(b.own[server], func(i int) bool { return w.Matches(b.tools[i].ID) }) {
-			b.warnings = append(b.warnings, config.Fault{Path: config.JoinPath("words", w.Glob), Message: "matches no tool of the server, so nothing is found by these words"})
+			b.warnings = append(b.warnings, config.Fault{Path: config.JoinPath("words", w.Glob), Message: "matches no tool of the server, so these words find nothing"})
 		}
 	}
 }

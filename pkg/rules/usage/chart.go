@@ -9,7 +9,7 @@ import (
 type Chart struct {
 	Name    string   `json:"name" enum:"calls,locked,refused,errors,searches,latency"`
 	Title   string   `json:"title"`
-	Unit    string   `json:"unit" doc:"ms of times; absent of counts"`
+	Unit    string   `json:"unit" doc:"ms for durations; absent for counts"`
 	Stacked bool     `json:"stacked" doc:"the series are parts of a whole: nothing is counted in two of them"`
 	Series  []Series `json:"series" nullable:"false"`
 }
@@ -19,7 +19,7 @@ type Series struct {
 	Name   string    `json:"name"`
 	Words  string    `json:"words" doc:"the name for a person"`
 	Total  *float64  `json:"total,omitempty" doc:"over the whole range: the sum of counts, or the percentile over all of it; absent: not known"`
-	Values []float64 `json:"values" nullable:"false" doc:"one a bucket; a time is 0 where there was none"`
+	Values []float64 `json:"values" nullable:"false" doc:"one for each bucket; a duration is 0 if there was no request"`
 }
 
 // Charts returns the numbers of the report; none if its source has no counts.

@@ -71,8 +71,8 @@ func Most(rows []Row, of func(Row) int) []Row {
 type Week struct {
 	Days   [7]int `json:"days" doc:"calls that were sent, in each of the last seven times 24 hours, the oldest first"`
 	Calls  int    `json:"calls" doc:"their sum"`
-	Locked int    `json:"locked" doc:"calls that met a lock"`
-	Agents int    `json:"agents" doc:"that called it, those refused included"`
+	Locked int    `json:"locked" doc:"calls while the tool was locked"`
+	Agents int    `json:"agents" doc:"agents that called the tool, even if the call was refused"`
 }
 
 // day is the step of a [Week].

@@ -7,7 +7,7 @@ type Pair struct{ Agent, Tool string }
 // A Use has the counts of an agent's use of a tool.
 type Use struct {
 	Calls    int `json:"calls" doc:"that were sent to a server"`
-	Locked   int `json:"locked" doc:"calls that met a lock"`
+	Locked   int `json:"locked" doc:"calls while the tool was locked"`
 	Refused  int `json:"refused" doc:"calls that were refused for another reason"`
 	Failed   int `json:"failed" doc:"of the calls that were sent"`
 	Found    int `json:"found" doc:"searches whose answer showed the tool as locked"`

@@ -44,7 +44,7 @@ type Asker interface {
 }
 
 // ErrNoQuery says that there is no query with this name.
-var ErrNoQuery = errors.New("no such question")
+var ErrNoQuery = errors.New("no such query")
 
 // A RefusedError tells a person why a query was refused.
 type RefusedError string

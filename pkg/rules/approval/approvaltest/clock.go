@@ -31,7 +31,7 @@ func (c *Clock) Now() time.Time {
 	return t
 }
 
-// ThreeSeconds holds what can happen to the clocks while three seconds pass.
+// ThreeSeconds has the changes of the clocks that are possible while three seconds pass.
 var ThreeSeconds = map[string]func(c *Clock){
 	"both go on":              func(c *Clock) { c.Wait(3 * time.Second) },
 	"set back an hour":        func(c *Clock) { c.Wait(3 * time.Second); c.Wall -= time.Hour },

@@ -35,7 +35,7 @@ func items(t *testing.T, s approval.Store) {
 	for _, r := range want {
 		same(t, "Get", get(t, s, r.ID()), r)
 		if form := r.Format; (form == 3) != (r.Kind != tool.Tool) {
-			t.Errorf("the record of %.40s is in form %d", r.ID(), form)
+			t.Errorf("the record of %.40s has format %d", r.ID(), form)
 		}
 	}
 	same(t, "Records", records(t, s, "s"), want)
@@ -121,6 +121,6 @@ func itemFeed(t *testing.T, s approval.Store) {
 		same(t, "the feed's record", f.Decisions.Record(d.ID, nil).Decision(), d)
 	}
 	if r := f.Decisions.Record(tool.ID{Server: "s", Name: "y"}, nil); r != nil {
-		t.Errorf("the feed takes a prompt for the tool of its name: %+v", r)
+		t.Errorf("the feed returns a prompt for the tool of the same name: %+v", r)
 	}
 }

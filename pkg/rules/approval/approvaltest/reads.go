@@ -41,11 +41,11 @@ func recordsUnless(t *testing.T, s approval.Store) {
 		all, now, err := s.RecordsIfChanged(t.Context(), server, mark)
 		switch {
 		case errors.Is(err, approval.ErrUnchanged) && (mark == "" || all != nil || now != ""):
-			t.Fatalf("RecordsUnless(%q, %q) = %d records, mark %q and ErrUnchanged", server, mark, len(all), now)
+			t.Fatalf("RecordsIfChanged(%q, %q) = %d records, mark %q and ErrUnchanged", server, mark, len(all), now)
 		case errors.Is(err, approval.ErrUnchanged):
 			return nil, mark
 		case err != nil || now == "" || now == mark:
-			t.Fatalf("RecordsUnless(%q, %q) = mark %q, %v", server, mark, now, err)
+			t.Fatalf("RecordsIfChanged(%q, %q) = mark %q, %v", server, mark, now, err)
 		}
 		same(t, "RecordsUnless("+server+")", all, records(t, s, server))
 		return all, now
@@ -91,7 +91,7 @@ func recordsUnless(t *testing.T, s approval.Store) {
 	two = changed("one record of many", "git", two)
 	unchanged("after all", "git", two)
 	if _, _, err := s.RecordsIfChanged(t.Context(), "git", "some text"); err != nil {
-		t.Errorf("RecordsUnless with no mark of a store: %v", err)
+		t.Errorf("RecordsIfChanged with an unknown mark: %v", err)
 	}
 }
 

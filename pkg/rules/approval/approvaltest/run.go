@@ -28,15 +28,15 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"a peek finds a record in the end", peek},
 		{"definitions come back byte for byte", byteExact},
 		{"two definitions of the greatest length fit", bigDefinitions},
-		{"what no store may keep is refused", refused},
+		{"invalid records are refused", refused},
 		{"odd names are kept apart", oddNames},
 		{"rev counts writes", revCounts},
-		{"rev goes on beyond one that was lost", revBeyond},
+		{"rev continues after a lost rev", revBeyond},
 		{"a write of an old rev is a conflict and stores nothing", staleRev},
 		{"a first write of a record that exists is a conflict", secondFirst},
 		{"a write of a record that does not exist is a conflict", revOfNothing},
 		{"racing first writers have one winner", racingFirst},
-		{"racing writers have one winner a rev", racing},
+		{"racing writers have one winner for each rev", racing},
 		{"updated at grows with each write", updatedAtGrows},
 		{"records are those of one server, whole, by tool", recordsOfServer},
 		{"1,200 records come in one answer", recordsMany},
@@ -44,21 +44,21 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"changes since zero are all decisions", changesAll},
 		{"changes say what is blocked and endorsed", changesOfVerdicts},
 		{"changes are since a time, inclusive, oldest first", changesSince},
-		{"changes hold a tool once, as it stands now", changesOnce},
-		{"changes hold nothing that nobody decided about", changesUndecided},
-		{"a write that decides nothing leaves a decision its place", changesInPlace},
+		{"changes have each tool once, with its current decision", changesOnce},
+		{"changes have no tool without a decision", changesUndecided},
+		{"a write without a decision does not move the decision", changesInPlace},
 		{"4,000 decisions of one moment come in one answer", changesMany},
 		{"a feed follows decisions, also one that is shown late", feedFollows},
-		{"what a newer program wrote is kept", keepsUnknown},
+		{"members of a newer program are kept", keepsUnknown},
 		{"audit is newest first, at most limit, by server", auditOrder},
-		{"audit goes on after a place", auditPages},
-		{"audit carries the line whole, with its rev", auditWhole},
+		{"audit continues after a cursor", auditPages},
+		{"audit has the whole line, with its rev", auditWhole},
 		{"audit is written with the record or not at all", auditAtomic},
 		{"prompts and resources have records of their own", items},
 		{"prompts and resources have audit lines of their own", itemLines},
-		{"a feed tells prompts and resources from tools", itemFeed},
+		{"a feed distinguishes prompts and resources from tools", itemFeed},
 		{"an ended context stores nothing", endedContext},
-		{"writes of one call end each for itself", writeAll},
+		{"each write of one call has its own result", writeAll},
 		{"a record comes with documents", withDocuments},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
@@ -273,7 +273,7 @@ func refused(t *testing.T, s approval.Store) {
 		e := entry(r, "observe")
 		change(&r, e)
 		if _, err := s.Put(t.Context(), r, e); err == nil || errors.Is(err, approval.ErrConflict) {
-			t.Errorf("%s: Put = %v, want an error of its own", name, err)
+			t.Errorf("%s: Put = %v, want an error other than a conflict", name, err)
 		}
 	}
 	if rs, ds := records(t, s, good.Server), changes(t, s, time.Time{}); len(rs)+len(ds) != 0 {
@@ -297,7 +297,7 @@ func oddNames(t *testing.T, s approval.Store) {
 	}
 	for _, id := range ids {
 		if r := get(t, s, id); r.ID() != id || r.Note != fmt.Sprintf("%q", id) {
-			t.Errorf("Get(%q) is the record of %q, noted %s", id, r.ID(), r.Note)
+			t.Errorf("Get(%q) is the record of %q, with the note %s", id, r.ID(), r.Note)
 		}
 		lines, err := s.Audit(t.Context(), id.Server, approval.Cursor{}, 100)
 		if err != nil {
@@ -345,7 +345,7 @@ func endedContext(t *testing.T, s approval.Store) {
 		t.Errorf("Audit = %v, want context.Canceled", err)
 	}
 	if _, err := s.Get(t.Context(), r.ID()); !errors.Is(err, approval.ErrNotFound) {
-		t.Errorf("the late write was kept: %v", err)
+		t.Errorf("the write of an ended context was stored: %v", err)
 	}
 }
 

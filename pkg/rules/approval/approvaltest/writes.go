@@ -61,7 +61,7 @@ func conflicts(t *testing.T, s approval.Store, r, want approval.Record) {
 	}
 	for _, e := range lines {
 		if e.Action == "lost" {
-			t.Error("the write that lost left an audit line")
+			t.Error("the losing write left an audit line")
 		}
 	}
 }

@@ -21,18 +21,18 @@ func Run(t *testing.T, open func(t *testing.T) audit.Events) {
 		name string
 		held func(*testing.T, audit.Events)
 	}{
-		{"without lines there are none", none},
+		{"an empty store has no lines", none},
 		{"a line comes back as it was put", roundTrip},
 		{"the newest comes first, whenever it was put", newestFirst},
 		{"lines of one moment are all kept", sameMoment},
-		{"pages have each line once, also while others are written", pages},
+		{"pages have each line once, also while new lines are written", pages},
 		{"every filter selects", filters},
-		{"from a moment to before another", bounds},
-		{"few lines of many are found by going on", sparse},
-		{"a change is kept once for a state", change},
-		{"of racing processes one writes the change", racing},
-		{"a cursor from elsewhere is refused", foreign},
-		{"what is no deed is refused", refused},
+		{"a time range includes its start, but not its end", bounds},
+		{"a rare line is found on a later page", sparse},
+		{"a change is stored once for each state", change},
+		{"if processes race, one writes the change", racing},
+		{"a cursor from another source is refused", foreign},
+		{"a line that is no event is refused", refused},
 		{"an ended context stores nothing", ended},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
@@ -184,7 +184,7 @@ func bounds(t *testing.T, s audit.Events) {
 	require.OK(t, err)
 	outside, _, err := s.Events(t.Context(), audit.Filter{Until: at(2)}, page[1].Cursor, 5)
 	if err != nil || len(outside) != 2 || outside[0].Subject != "token:t1" {
-		t.Errorf("after a line of later than the filter: %+v, %v; want t1 and t0", outside, err)
+		t.Errorf("with a cursor after the end of the filter: %+v, %v; want t1 and t0", outside, err)
 	}
 }
 
@@ -256,7 +256,7 @@ func refused(t *testing.T, s audit.Events) {
 	for _, l := range []audit.Line{{}, call, noTime, noAction, long} {
 		_, changed := s.PutChange(t.Context(), l, "x")
 		if err := s.PutEvent(t.Context(), l); err == nil || changed == nil {
-			t.Errorf("%.100v was kept", l)
+			t.Errorf("%.100v was stored", l)
 		}
 	}
 	want(t, s, audit.Filter{})
@@ -267,10 +267,10 @@ func ended(t *testing.T, s audit.Events) {
 	cancel()
 	_, changed := s.PutChange(ctx, sample(1), "x")
 	if err := s.PutEvent(ctx, sample(1)); err == nil || changed == nil {
-		t.Error("a write after the end was taken")
+		t.Error("a write succeeded after the end of its context")
 	}
 	if _, _, err := s.Events(ctx, audit.Filter{}, "", 1); err == nil {
-		t.Error("a read after the end was answered")
+		t.Error("a read succeeded after the end of its context")
 	}
 	want(t, s, audit.Filter{})
 }
