@@ -83,7 +83,7 @@ func (d *Service) openSealed(ctx context.Context, code string) (o agentRequest, 
 	return o, nil
 }
 
-// Asking returns the request that the code of a link leads to. Nobody may have made it yet.
+// Asking returns the request behind the code of a link. Perhaps nobody has made it yet.
 func (d *Service) Asking(ctx context.Context, code string) (Asking, error) {
 	s, err := d.requestOfLink(ctx, code)
 	if err != nil {

@@ -61,24 +61,24 @@ func TestAsk(t *testing.T) {
 		t.Fatalf("before: %+v, %v", before, err)
 	}
 	if list, _, err := f.service.Requests(f.ctx, false); err != nil || len(list) != 0 {
-		t.Fatalf("to look made %v, %v", list, err)
+		t.Fatalf("opening the link made the requests %v, %v", list, err)
 	}
 	made, err := f.service.Ask(f.ctx, code, decide.Want{Why: " the report\n", Minutes: 60})
 	if err != nil || made.ID == "" || made.By != "kim" || made.Why != "the report" || made.Minutes != 60 {
 		t.Fatalf("asked: %+v, %v", made, err)
 	}
 	if got := f.told.take(); len(got) != 1 || got[0] != "request [mail:send] a" {
-		t.Errorf("told %q", got)
+		t.Errorf("the notices are %q", got)
 	}
 	again, err := f.service.Ask(f.ctx, code, decide.Want{Why: "the second report"})
 	if err != nil || again.ID != made.ID || again.Why != "the second report" || again.Minutes != 0 {
 		t.Errorf("asked again: %+v, %v", again, err)
 	}
 	if got := f.told.take(); len(got) != 0 {
-		t.Errorf("told again %q", got)
+		t.Errorf("a second notice %q", got)
 	}
 	if look, err := f.service.Asking(f.ctx, code); err != nil || look.ID != made.ID {
-		t.Errorf("the link leads to %+v, %v", look, err)
+		t.Errorf("the link opens %+v, %v", look, err)
 	}
 	withdrawn, err := f.service.Withdraw(f.ctx, code)
 	if err != nil || withdrawn.State != decide.RequestWithdrawn {
@@ -90,7 +90,7 @@ func TestAsk(t *testing.T) {
 	f.says(err, http.StatusConflict, "this request is withdrawn")
 	events := f.events()
 	if want := []string{"kim request mail:send agent:a " + made.ID, "kim request mail:send agent:a " + made.ID, "kim request_withdrawn mail:send agent:a " + made.ID}; !slices.Equal(events, want) {
-		t.Errorf("deeds %q, want %q", events, want)
+		t.Errorf("events %q, want %q", events, want)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // calls are the lines of agents' calls, newest last.
 type calls struct {
 	lines []audit.Line
-	most  int // how many lines one read looks at; 0: all
+	most  int // maximum number of lines that one call reads; 0: all
 	reads int
 	err   error
 }
@@ -107,7 +107,7 @@ func (d *auditFixture) walk(f audit.Filter, limit int, between func()) (all []st
 			return all
 		}
 		if len(all) > 5000 {
-			d.T.Fatal("there is no last page")
+			d.T.Fatal("no page is the last page")
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestAuditMerges(t *testing.T) {
 	sorted := slices.Clone(want)
 	slices.SortStableFunc(sorted, func(a, b string) int { return strings.Compare(b[:18], a[:18]) })
 	if d := cmp.Diff(sorted, want); d != "" {
-		t.Errorf("they are not the newest first (-sorted +got):\n%s", d)
+		t.Errorf("the lines are not newest first (-sorted +got):\n%s", d)
 	}
 	for _, some := range []string{"call ci allowed web:fetch", "call kim's agent allowed retrieve_tools", "deed ann token_made token:t3", "deed ann disable", "deed sync baseline"} {
 		if !strings.Contains(strings.Join(want, "\n"), some) {
@@ -163,7 +163,7 @@ func TestAuditFilters(t *testing.T) {
 		"server":   {audit.Filter{Server: "web"}, func(s string) bool { return strings.Contains(s, " web:") }},
 		"tool":     {audit.Filter{Tool: "web:fetch"}, func(s string) bool { return strings.HasSuffix(s, " web:fetch") }},
 		"calls":    {audit.Filter{Kind: audit.KindCall}, func(s string) bool { return strings.Contains(s, " call ") }},
-		"deeds":    {audit.Filter{Kind: audit.KindEvent}, func(s string) bool { return strings.Contains(s, " deed ") }},
+		"events":   {audit.Filter{Kind: audit.KindEvent}, func(s string) bool { return strings.Contains(s, " deed ") }},
 		"since":    {audit.Filter{Since: start}, func(s string) bool { return s[:18] >= start.UTC().Format("15:04:05.000000000") }},
 		"until":    {audit.Filter{Until: start}, func(s string) bool { return s[:18] < start.UTC().Format("15:04:05.000000000") }},
 		"nobody":   {audit.Filter{Actor: "nobody"}, func(string) bool { return false }},
@@ -228,12 +228,12 @@ func TestAuditWithoutAPart(t *testing.T) {
 		t.Errorf("missing %v, %v", page.Missing, err)
 	}
 	if err := d.service.EachLine(d.ctx, audit.Filter{}, func(audit.Line) error { return nil }); err == nil {
-		t.Error("a file without the calls ended as if it were whole")
+		t.Error("EachLine without the calls returns no error")
 	}
 	d.Deeds.OnRead = func() error { return errors.New("swordfish") }
 	d.Approvals.OnAudit = func(context.Context, string) error { return errors.New("swordfish") }
 	if _, err := d.service.Audit(d.ctx, audit.Filter{}, decide.Paging{Limit: 50}); err == nil {
-		t.Error("a page of nothing that could be read is no error")
+		t.Error("Audit returns no error although it could read no part")
 	}
 	if log := d.Log.String(); !strings.Contains(log, "swordfish") {
 		t.Errorf("log: %s", log)
@@ -249,10 +249,10 @@ func TestAuditWithoutCalls(t *testing.T) {
 		t.Errorf("calls are in %q, %v", page.Calls, err)
 	}
 	if page, err = service.Audit(f.ctx, audit.Filter{Kind: audit.KindEvent}, decide.Paging{Limit: 50}); err != nil || page.Calls != "" {
-		t.Errorf("of deeds: %q, %v", page.Calls, err)
+		t.Errorf("only events: calls in %q, %v", page.Calls, err)
 	}
 	if page, err = service.Audit(f.ctx, audit.Filter{Kind: audit.KindCall}, decide.Paging{Limit: 50}); err != nil || page.Calls == "" || len(page.Lines) != 0 {
-		t.Errorf("of calls: %q, %d lines, %v", page.Calls, len(page.Lines), err)
+		t.Errorf("only calls: calls in %q, %d lines, %v", page.Calls, len(page.Lines), err)
 	}
 }
 
@@ -269,10 +269,10 @@ func TestAuditQuery(t *testing.T) {
 	}
 	for _, said := range []string{"yesterday", "-1h", "-3d", "2026-13-01", "99999999d", "\u202e", strings.Repeat("9", 60)} {
 		if _, err := (decide.AuditQuery{Until: said}).Filter(now); err == nil {
-			t.Errorf("until %q is taken", said)
+			t.Errorf("until %q is accepted", said)
 		}
 	}
 	if _, err := (decide.AuditQuery{Kind: "x"}).Filter(now); err == nil {
-		t.Error("kind x is taken")
+		t.Error("kind x is accepted")
 	}
 }

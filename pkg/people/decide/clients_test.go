@@ -33,9 +33,9 @@ func filesWith(f *fixture, agent string) *calls {
 	return c
 }
 
-// A stop of an agent warns of an id only if no agent with it was ever seen. If calls cannot be
-// read, such as on AWS, agents that requested access are known; for other agents the reach says
-// where to look.
+// The stop of an agent has a warning only if no agent with this id was ever seen. If calls cannot
+// be read here, as on AWS, only agents that requested access count as seen. For other agents, the
+// answer says where to look for their calls.
 func TestStopOfAnAgentThatWasSeen(t *testing.T) {
 	jwt := identity.Names{Claims: &identity.ClaimMap{}}
 	for name, tt := range map[string]struct {
@@ -63,7 +63,7 @@ func TestStopOfAnAgentThatWasSeen(t *testing.T) {
 		done, err := f.Console.Service.Stop(f.ctx, target, "loops")
 		require.OK(t, err)
 		if r.Unlisted != tt.unlisted || r.Unchecked != tt.unchecked || done.Unlisted != tt.unlisted {
-			t.Errorf("%s: the reach %+v, and done %v", name, r, done.Unlisted)
+			t.Errorf("%s: reach %+v, Unlisted after the stop is %v", name, r, done.Unlisted)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestGuideOfEndpoints(t *testing.T) {
 		"no such path":     {gate, "codex", "@evil.example.com/mcp", "", http.StatusUnprocessableEntity},
 		"another host":     {gate, "codex", "//evil.example.com", "", http.StatusUnprocessableEntity},
 		"a longer host":    {gate, "codex", ".evil.example.com", "", http.StatusUnprocessableEntity},
-		"no such way in":   {gate, "codex", "", connect.None, http.StatusUnprocessableEntity},
+		"no such auth":     {gate, "codex", "", connect.None, http.StatusUnprocessableEntity},
 		"no known address": {&connect.Gateway{Auths: gate.Auths}, "codex", "", "", http.StatusServiceUnavailable},
 	} {
 		_, err := service.Guide(t.Context(), tt.gate, tt.client, tt.path, tt.by)

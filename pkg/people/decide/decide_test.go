@@ -54,17 +54,17 @@ func TestDecideRefusals(t *testing.T) {
 		status int
 		says   []string
 	}{
-		"no action":    {decide.Decision{Action: "open", Hash: now}, 422, []string{"nothing was decided", "It takes approve, block, unblock, disable, enable, undo"}},
-		"no hash":      {decide.Decision{Action: "approve"}, 422, []string{"nothing was decided", "Read the tool"}},
-		"block no one": {decide.Decision{Action: "block"}, 422, []string{"nothing was decided"}},
-		"undo no rev":  {decide.Decision{Action: "undo"}, 422, []string{"nothing was undone"}},
-		"long note":    {decide.Decision{Action: "disable", Note: strings.Repeat("ä", 3000)}, 422, []string{"the note has 6000 bytes", "nothing was decided", "at most 4096"}},
-		"no text":      {decide.Decision{Action: "disable", Note: "\xff\xfe"}, 422, []string{"not UTF-8", "nothing was decided"}},
-		"other hash":   {decide.Decision{Action: "approve", Hash: tool.Hash(strings.Repeat("0", 64)), Rev: rev}, 409, []string{"the definition changed", "nothing was decided", "decide about it"}},
-		"other rev":    {decide.Decision{Action: "approve", Hash: now, Rev: rev - 1}, 409, []string{"nothing was decided", "its definition waits for approval", "the last decision is by sync", "Decide again"}},
-		"not blocked":  {decide.Decision{Action: "unblock", Hash: now, Rev: rev}, 409, []string{"not blocked", "nothing was decided", "Read the tool again"}},
-		"no undo":      {decide.Decision{Action: "undo", Rev: rev}, 409, []string{"can no longer be undone", "nothing was undone", "Decide again"}},
-		"undo old rev": {decide.Decision{Action: "undo", Rev: rev - 1}, 409, []string{"nothing was undone"}},
+		"no action":     {decide.Decision{Action: "open", Hash: now}, 422, []string{"nothing was decided", "It takes approve, block, unblock, disable, enable, undo"}},
+		"no hash":       {decide.Decision{Action: "approve"}, 422, []string{"nothing was decided", "Read the tool"}},
+		"block no hash": {decide.Decision{Action: "block"}, 422, []string{"nothing was decided"}},
+		"undo no rev":   {decide.Decision{Action: "undo"}, 422, []string{"nothing was undone"}},
+		"long note":     {decide.Decision{Action: "disable", Note: strings.Repeat("ä", 3000)}, 422, []string{"the note has 6000 bytes", "nothing was decided", "at most 4096"}},
+		"no text":       {decide.Decision{Action: "disable", Note: "\xff\xfe"}, 422, []string{"not UTF-8", "nothing was decided"}},
+		"other hash":    {decide.Decision{Action: "approve", Hash: tool.Hash(strings.Repeat("0", 64)), Rev: rev}, 409, []string{"the definition changed", "nothing was decided", "decide about it"}},
+		"other rev":     {decide.Decision{Action: "approve", Hash: now, Rev: rev - 1}, 409, []string{"nothing was decided", "its definition waits for approval", "the last decision is by sync", "Decide again"}},
+		"not blocked":   {decide.Decision{Action: "unblock", Hash: now, Rev: rev}, 409, []string{"not blocked", "nothing was decided", "Read the tool again"}},
+		"no undo":       {decide.Decision{Action: "undo", Rev: rev}, 409, []string{"can no longer be undone", "nothing was undone", "Decide again"}},
+		"undo old rev":  {decide.Decision{Action: "undo", Rev: rev - 1}, 409, []string{"nothing was undone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := f.refused("git:log", tc.dec)
@@ -92,19 +92,19 @@ func TestDecideChanged(t *testing.T) {
 			t.Errorf("seen = %s", e.Seen)
 		}
 	})
-	t.Run("back to what was approved", func(t *testing.T) {
+	t.Run("back to the approved definition", func(t *testing.T) {
 		approved := f.Record("git:log").ApprovedHash
 		e := f.refused("git:log", decide.Decision{Action: approval.ActionBlock, Hash: approved, Rev: 1})
 		if string(e.Seen) != string(f.Record("git:log").Approved) {
 			t.Errorf("seen = %s", e.Seen)
 		}
 	})
-	t.Run("while this process has not heard of it", func(t *testing.T) {
+	t.Run("only another process has seen the change", func(t *testing.T) {
 		next, e, changed := approval.Observe(new(f.Record("git:push")), approval.Observation{
 			ID: gatewaytest.ID(t, "git:push"), Definition: []byte(`{"name":"push","description":"Push commits by force."}`), Hash: tool.Hash(strings.Repeat("a", 64)), Mode: approval.OnChange, Now: f.Clock.Now(),
 		})
 		if !changed {
-			t.Fatal("the new definition is not news")
+			t.Fatal("Observe reports no change")
 		}
 		before := f.Record("git:push")
 		_, err := f.Approvals.Put(t.Context(), next, e)
@@ -114,7 +114,7 @@ func TestDecideChanged(t *testing.T) {
 			t.Errorf("seen = %s", r.Seen)
 		}
 	})
-	t.Run("what was seen is forgotten", func(t *testing.T) {
+	t.Run("the definition that the person saw is no longer stored", func(t *testing.T) {
 		e := f.refused("git:log", decide.Decision{Action: approval.ActionApprove, Hash: tool.Hash(strings.Repeat("0", 64))})
 		if e.Code != decide.DefinitionChanged || e.Seen != nil {
 			t.Errorf("refused = %+v", e)
@@ -141,8 +141,8 @@ func TestDecideUndo(t *testing.T) {
 	f.refused("git:log", decide.Decision{Action: approval.ActionUndo, Rev: done.Record.Rev})
 }
 
-// If many people decide about what they all saw, exactly one decision counts. The others are
-// refused, and the audit has one line.
+// If many people decide about the same revision, exactly one decision is carried out. The others
+// are refused, and the audit has one line.
 func TestDecideRaces(t *testing.T) {
 	f := newQueue(t)
 	for round, id := range []string{"git:log", "git:push", "db:drop", "db:query", "db:vacuum"} {
@@ -162,7 +162,7 @@ func TestDecideRaces(t *testing.T) {
 			if e, ok := errors.AsType[*decide.Error](err); err == nil {
 				won++
 			} else if !ok || e.Status != http.StatusConflict || !strings.Contains(e.Detail, "was decided") {
-				t.Errorf("%s: the loser is told %v", id, err)
+				t.Errorf("%s: the refusal is %v", id, err)
 			}
 		}
 		lines, err := f.Approvals.Audit(t.Context(), seen.Server, approval.Cursor{}, 1000)
@@ -188,7 +188,7 @@ func TestDecideAll(t *testing.T) {
 		}
 		return out
 	}
-	t.Run("each by itself", func(t *testing.T) {
+	t.Run("each separately", func(t *testing.T) {
 		chosen := items("git:log", "git:push", "db:drop")
 		chosen[1].Rev++
 		results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionBlock, Note: "not here", Tell: true}, chosen)
@@ -205,7 +205,7 @@ func TestDecideAll(t *testing.T) {
 			t.Errorf("blocked: %+v", page.Tools)
 		}
 	})
-	t.Run("one of them twice", func(t *testing.T) {
+	t.Run("one item twice", func(t *testing.T) {
 		results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionDisable}, items("git:push", "git:push"))
 		require.OK(t, err)
 		if results[0].Err != nil || results[0].Tool.Status != "disabled_by_user" {

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// Every query is a list or a readable refusal. A filter that was read, written and read again is
-// the same.
+// Every query selects a list or gets a readable refusal. A filter that is written and read again
+// stays the same.
 func FuzzReadQuery(f *testing.F) {
 	desk := newQueue(f)
 	page, err := desk.read("sort=risk&limit=1")

@@ -55,7 +55,7 @@ func TestListFindings(t *testing.T) {
 	}
 }
 
-// A filter takes exactly the values in the OpenAPI document.
+// A filter accepts exactly the values in the OpenAPI document.
 func TestFilterDocument(t *testing.T) {
 	for name, want := range map[string][]string{"Status": decide.Statuses(), "State": decide.States(), "Tier": decide.Tiers(), "Finding": decide.Findings(), "Sort": decide.Sorts()} {
 		field, _ := reflect.TypeFor[decide.Filter]().FieldByName(name)
@@ -67,7 +67,7 @@ func TestFilterDocument(t *testing.T) {
 			return set
 		})
 		if diff := cmp.Diff(want, strings.Split(field.Tag.Get("enum"), ","), sorted); diff != "" {
-			t.Errorf("%s (-takes +documented):\n%s", name, diff)
+			t.Errorf("%s (-accepted +documented):\n%s", name, diff)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestApproveSevere(t *testing.T) {
 	if got.Status != "callable" || got.Record.Note != "the mark is in our own text" {
 		t.Errorf("approved = %+v", got)
 	}
-	f.ByName["git"].Tools[2] = pushy // this finding is not severe
+	f.ByName["git"].Tools[2] = pushy // not severe
 	f.Sync()
 	f.decided("git:status", decide.Decision{Action: approval.ActionApprove, Hash: f.Record("git:status").CurrentHash})
 }
@@ -129,14 +129,14 @@ func TestFindingsThatAreNew(t *testing.T) {
 	}
 }
 
-// The rule also applies to a definition that another process has seen and this one has not.
+// The rule also applies to a definition that only another process has seen so far.
 func TestApproveSevereBeforeTheCatalogKnows(t *testing.T) {
 	f := newQueue(t)
 	next, e, changed := approval.Observe(new(f.Record("git:status")), approval.Observation{
 		ID: gatewaytest.ID(t, "git:status"), Definition: []byte(poisoned), Hash: tool.Hash(strings.Repeat("a", 64)), Mode: approval.OnChange, Now: f.Clock.Now(),
 	})
 	if !changed {
-		t.Fatal("the new definition is not news")
+		t.Fatal("Observe reports no change")
 	}
 	_, err := f.Approvals.Put(t.Context(), next, e)
 	require.OK(t, err)

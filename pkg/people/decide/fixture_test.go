@@ -18,7 +18,7 @@ type fixture struct {
 	*admintest.Fixture
 	service *decide.Service
 	ctx     context.Context // context of a request by ann
-	told    *notifier       // of requests; nil: nobody is notified
+	told    *notifier       // receives notices about requests; nil: nobody is notified
 }
 
 func newFixture(t testing.TB) *fixture { return fixtureOf(admintest.New(t)) }

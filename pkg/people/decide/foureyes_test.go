@@ -22,8 +22,8 @@ const fourEyes = `{"mcpServers": {
 }, "review": {"four_eyes": "destructive", "remember": "auto"}}`
 
 // withFourEyes returns a fixture where destructive tools take two people. In db, drop and vacuum
-// are destructive, one by its server and one by the operator; query and tidy are not. All of them
-// wait.
+// are destructive: drop by its server, vacuum by the operator. query and tidy are not destructive.
+// All four tools wait.
 func withFourEyes(t testing.TB) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -97,8 +97,8 @@ func TestFourEyes(t *testing.T) {
 	}
 }
 
-// The current record counts, not the older one in the catalog. With "all", every kind of item takes
-// two people, and the server's annotations do not matter.
+// The current record counts, not the older record in the catalog. With "all", every kind of item
+// needs two people, whatever its annotations are.
 func TestFourEyesAll(t *testing.T) {
 	f := withFourEyes(t)
 	f.Put(config.Key, strings.Replace(fourEyes, `"four_eyes": "destructive"`, `"four_eyes": "all"`, 1))
@@ -153,7 +153,7 @@ func TestFourEyesWithoutIssuer(t *testing.T) {
 	f.Put(config.Key, strings.Replace(fourEyes, `"destructive", "remember"`, `"off", "remember"`, 1))
 	f.Sync()
 	if got := f.decided("db:drop", f.approveIt("db:drop")); got.Status != decide.Callable || len(f.service.Notices(f.ctx)) > 0 || has(f.service.Health(f.ctx).Reasons) {
-		t.Errorf("without four eyes it is %s", got.Status)
+		t.Errorf("without four eyes db:drop is %s", got.Status)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestFourEyesOneSubject(t *testing.T) {
 				t.Fatal(err)
 			}
 			if f.Status("db:drop") == lock.None || got.Status == decide.Callable {
-				t.Fatalf("seed %d: it is open after %q: %+v", seed, trace, got.Record)
+				t.Fatalf("seed %d: db:drop is callable after %q: %+v", seed, trace, got.Record)
 			}
 		}
 	}
@@ -270,14 +270,14 @@ func TestFourEyesSettle(t *testing.T) {
 				f.service = f.Console.Service
 				f.Sync()
 				if s := f.Status("db:drop"); s != lock.PendingApproval {
-					t.Fatalf("before it is settled it is %q", s)
+					t.Fatalf("before the record is settled, db:drop is %q", s)
 				}
 				out, err := settle(f.service, f.ctx)
 				if err != nil || out.Count == 0 {
 					t.Fatalf("%+v, %v", out, err)
 				}
 				if s := f.Status("db:drop"); (s == lock.None) != (eyes == "off") {
-					t.Errorf("after it, it is %q: %+v", s, f.Record("db:drop"))
+					t.Errorf("then db:drop is %q: %+v", s, f.Record("db:drop"))
 				}
 			})
 		}
@@ -298,6 +298,6 @@ func TestFourEyesRemember(t *testing.T) {
 	f.dropAs("Drop a table.")
 	f.Sync()
 	if s := f.Status("db:drop"); s != lock.PendingApproval {
-		t.Errorf("it is %q", s)
+		t.Errorf("db:drop is %q, want it to wait", s)
 	}
 }

@@ -34,21 +34,21 @@ func TestGrantsOf(t *testing.T) {
 	f.after("mail:wipe", "", request.Declined)
 	f.asks(jwt, "mail:read_drafts", "")
 	if _, err := f.decides(f.asks(agentNamed("b"), "mail:read_drafts", ""), request.Allowed); err == nil {
-		t.Error("what a policy denies is granted")
+		t.Error("a grant unlocks a tool that a policy denies")
 	}
 	if ids, _ := f.grants(); strings.Join(ids, " ") != allowed+" "+confirmed {
-		t.Errorf("granted are %q, want %s and %s", ids, allowed, confirmed)
+		t.Errorf("grants are %q, want %s and %s", ids, allowed, confirmed)
 	}
 	_, err := f.Requests().Use(f.T.Context(), confirmed, f.Clock.Now(), f.Clock.Now().Add(time.Hour))
 	require.OK(t, err)
 	if ids, _ := f.grants(); strings.Join(ids, " ") != allowed {
-		t.Errorf("after the call granted are %q", ids)
+		t.Errorf("after the call, grants are %q", ids)
 	}
 	if _, err := f.decides(allowed, request.Revoked); err != nil {
 		t.Error(err)
 	}
 	if ids, _ := f.grants(); len(ids) != 0 {
-		t.Errorf("after it was revoked granted are %q", ids)
+		t.Errorf("after the revocation, grants are %q", ids)
 	}
 }
 
@@ -63,11 +63,11 @@ func TestGrantsOfPaused(t *testing.T) {
 	}
 	list(`{"name":"send","description":"Sends."}`)
 	if ids, paused := f.grants(); len(ids) != 1 || strings.Join(paused, "") != "its definition has changed" {
-		t.Errorf("after a change granted are %q, paused as %q", ids, paused)
+		t.Errorf("after a change, grants are %q, paused because %q", ids, paused)
 	}
 	list(`{"name":"send"}`)
 	if r := f.request(id); r.State != decide.RequestAllowed {
-		t.Errorf("after the change is taken back the request is %s", r.State)
+		t.Errorf("after the old definition is back, the request is %s", r.State)
 	}
 	list(`{"name":"send","description":"Sends."}`)
 	if r, err := f.decides(id, request.Revoked); err != nil || r.State != decide.RequestRevoked {
@@ -75,7 +75,7 @@ func TestGrantsOfPaused(t *testing.T) {
 	}
 	list(`{"name":"send"}`)
 	if ids, _ := f.grants(); len(ids) != 0 {
-		t.Errorf("after it was revoked granted are %q", ids)
+		t.Errorf("after the revocation, grants are %q", ids)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestGrantsOfEnd(t *testing.T) {
 		f.Clock.Wait(time.Second)
 		end(f)
 		if ids, _ := f.grants(); len(ids) != 0 {
-			t.Errorf("%s: granted are %q", name, ids)
+			t.Errorf("%s: grants are %q", name, ids)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	if _, err := f.service.History(f.ctx, gatewaytest.ID(t, "git:log"), decide.Paging{Limit: 5, After: "x"}); err == nil {
-		t.Error("a cursor of nothing is taken")
+		t.Error("History accepts an invalid cursor")
 	}
 }
 

@@ -15,7 +15,7 @@ type ItemName struct {
 	Server   string `json:"server"`
 	Name     string `json:"name" doc:"name of a tool or prompt, URI of a resource, or URI template"`
 	Template bool   `json:"template,omitempty" doc:"it is a template of resources"`
-	Address  string `json:"address" doc:"path of its page and in this API, relative to the gateway's URL"`
+	Address  string `json:"address" doc:"path of the item's page and of the item in this API, relative to the gateway's URL"`
 }
 
 // itemNameOf returns the names of an item. It reads from d only whether the item is a template.

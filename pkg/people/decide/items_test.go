@@ -113,7 +113,7 @@ func TestListRowsOfKinds(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if !page.Tools[2].Template || page.Tools[1].Template {
-		t.Error("which of them is a template is not said")
+		t.Error("want only the third row marked as a template")
 	}
 	server, err := f.service.Server(f.ctx, "wiki")
 	require.OK(t, err)
@@ -179,7 +179,7 @@ func TestDecideItems(t *testing.T) {
 			t.Errorf("detail %s", e.Detail)
 		}
 	})
-	t.Run("of all kinds together", func(t *testing.T) {
+	t.Run("all kinds together", func(t *testing.T) {
 		var items []decide.Item
 		for _, id := range []string{"wiki:search", "wiki:prompt:greet", "wiki:resource:file:///{path}"} {
 			r := f.Record(id)
@@ -193,7 +193,7 @@ func TestDecideItems(t *testing.T) {
 			}
 		}
 	})
-	t.Run("there is none", func(t *testing.T) {
+	t.Run("no such item", func(t *testing.T) {
 		for _, id := range []tool.ID{{Server: "wiki", Name: "none", Kind: tool.Prompt}, {Server: "wiki", Name: "file:///none", Kind: tool.Resource}} {
 			_, err := f.service.Tool(f.ctx, id)
 			if e, ok := errors.AsType[*decide.Error](err); !ok || e.Status != http.StatusNotFound || !strings.Contains(e.Detail, "no "+id.Kind.String()) {
@@ -227,7 +227,7 @@ func TestFind(t *testing.T) {
 	}
 	for _, c := range [][2]string{{"wiki", "file:///readme.md"}, {"vault", want.Sum()}, {"none", want.Sum()}, {"wiki", strings.ToUpper(want.Sum())}} {
 		if _, err := f.service.Find(f.ctx, tool.Resource, c[0], c[1]); err == nil {
-			t.Errorf("%q is found", c)
+			t.Errorf("Find accepts %q", c)
 		}
 	}
 	if got, err := f.service.Find(f.ctx, tool.Prompt, "wiki", "greet"); err != nil || got != (tool.ID{Server: "wiki", Name: "greet", Kind: tool.Prompt}) {

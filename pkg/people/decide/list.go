@@ -35,7 +35,7 @@ type Row struct {
 	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people; it waits for the second"`
 	Lost     bool      `json:"lost,omitempty" doc:"the store lost the record or had an older version, and nobody has settled which version applies"`
 
-	Obstacle *Obstruction `json:"obstacle,omitempty" doc:"with for: why you cannot take that action on it now in a request about many items; absent: you can"`
+	Obstacle *Obstruction `json:"obstacle,omitempty" doc:"only if the query has for: why you cannot take that action on the item now in a request about many items; absent: you can"`
 
 	Facts Facts `json:"-"` // used by [Obstacle]; set by [Service.Rows], and with [Filter.For]
 }

@@ -207,10 +207,10 @@ func TestNeighbours(t *testing.T) {
 		}
 	}
 	if got, err := f.service.Neighbours(f.ctx, filter, tool.ID{Server: "db", Name: "gone"}); err != nil || got != (decide.Neighbours{}) {
-		t.Errorf("a tool that is not there: %+v, %v", got, err)
+		t.Errorf("an unknown tool: %+v, %v", got, err)
 	}
 	if _, err := f.service.Neighbours(f.ctx, decide.Filter{Tier: "x"}, at(0)); err == nil {
-		t.Error("an unknown value is taken")
+		t.Error("Neighbours accepts an unknown value")
 	}
 }
 

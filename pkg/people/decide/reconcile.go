@@ -92,7 +92,7 @@ func (d *Service) reconcile(
 	if n := len(done.Settled) + len(done.Closing); n > 0 { // each record has its own line too
 		note := text.Count(len(done.Settled), "record")
 		if len(done.Closing) > 0 {
-			note += "; " + text.Count(len(done.Closing), "action") + " of the audit holds again"
+			note += "; " + text.Count(len(done.Closing), "action") + " of the audit applies again"
 		}
 		_ = d.Record(ctx, audit.Line{Action: action, Note: note})
 	}

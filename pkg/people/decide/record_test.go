@@ -39,12 +39,12 @@ func TestRecord(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", d)
 		}
 	})
-	t.Run("of another, who is just signing in", func(t *testing.T) {
+	t.Run("in the name of a person who is signing in", func(t *testing.T) {
 		if got := line(audit.Line{Action: audit.ActionLogin, Actor: "kim"}); got.Actor != "kim" || got.Source != "192.0.2.7" {
 			t.Errorf("actor %q from %q", got.Actor, got.Source)
 		}
 	})
-	t.Run("a text without end", func(t *testing.T) {
+	t.Run("a long text", func(t *testing.T) {
 		got := line(audit.Line{Action: audit.ActionStop, Note: strings.Repeat("é", audit.MaxText), Subject: "\xff"})
 		if len(got.Note) > audit.MaxText || len(got.Note) < audit.MaxText-1 || !utf8.ValidString(got.Note) || got.Subject != "" {
 			t.Errorf("a note of %d bytes about %q", len(got.Note), got.Subject)
@@ -57,7 +57,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("Record = %v; the log:\n%s", err, log)
 		}
 	})
-	t.Run("without a place to keep deeds", func(t *testing.T) {
+	t.Run("without a store for events", func(t *testing.T) {
 		f.Decide.Events = nil
 		if err := decide.New(f.States, f.Approvals, f.Decide).Record(ctx, audit.Line{Action: audit.ActionStop}); err != nil {
 			t.Error(err)

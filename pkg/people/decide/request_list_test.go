@@ -75,7 +75,7 @@ func TestRequestsBounded(t *testing.T) {
 		}
 	}
 	if err != nil || approved < 49 || len(f.events()) != 60 {
-		t.Errorf("%d are approved, %d deeds, %v", approved, len(f.events()), err)
+		t.Errorf("%d are approved, %d events, %v", approved, len(f.events()), err)
 	}
 }
 
@@ -92,17 +92,17 @@ func TestRequestsPartly(t *testing.T) {
 		t.Errorf("%+v, all %v, %v", list, all, err)
 	}
 	if !strings.Contains(f.Log.String(), "boom") {
-		t.Error("the log does not say what could not be read")
+		t.Error("the log lacks the cause")
 	}
 	if r := f.request(list[0].ID); r.Unread != 1 {
-		t.Errorf("of %d agents it is not known", r.Unread)
+		t.Errorf("Unread is %d, want 1", r.Unread)
 	}
 	if r, err := f.decides(list[0].ID, request.Approved); err != nil || r.State != decide.RequestApproved {
 		t.Errorf("approved: %+v, %v", r, err)
 	}
 	f.Approvals.OnDocs = documenttest.DocsOf("ASK#", func() error { return boom })
 	if _, _, err := f.service.Requests(f.ctx, true); !errors.Is(err, boom) {
-		t.Errorf("nothing can be read: %v", err)
+		t.Errorf("with an unreadable store: %v", err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestRequestUnsure(t *testing.T) {
 	id := f.asks(jwt, "mail:send", "")
 	r := f.request(id)
 	if !r.Unsure || r.Locked != lock.PendingApproval || r.State != decide.RequestOpen {
-		t.Errorf("of a JWT: %+v", r)
+		t.Errorf("of an agent with a JWT: %+v", r)
 	}
 	if r, err := f.decides(id, request.Allowed); err != nil || r.State != decide.RequestAllowed || !r.Unsure {
 		t.Errorf("allowed: %+v, %v", r, err)
@@ -213,7 +213,7 @@ func BenchmarkRequests(b *testing.B) {
 	})
 }
 
-// The exemption on the page replaces the policy's rule: it opens the tool for that agent only.
+// The exemption on the page replaces the policy's rule: it lets only that agent call the tool.
 func TestRequestExemption(t *testing.T) {
 	f := withRequests(t)
 	id, other := f.asks(agentNamed("a"), "mail:read_drafts", ""), f.asks(agentNamed("b"), "mail:read_drafts", "")
@@ -228,7 +228,7 @@ func TestRequestExemption(t *testing.T) {
 		t.Errorf("exempted: %+v", r)
 	}
 	if r := f.request(other); r.Locked != lock.DisabledByConfig || r.Exempt == "" {
-		t.Errorf("the other: %+v", r)
+		t.Errorf("the request of another agent: %+v", r)
 	}
 	if r, err := f.decides(id, request.Allowed); err != nil || r.State != decide.RequestAllowed || r.Locked != lock.None {
 		t.Errorf("allowed: %+v, %v", r, err)
@@ -239,6 +239,6 @@ func TestRequestExemption(t *testing.T) {
 	}
 	everybody := f.request(f.asks(request.AgentOf(identity.Anonymous()), "mail:read_drafts", ""))
 	if everybody.Exempt != "" || everybody.Rule == "" {
-		t.Errorf("of an agent that is all: %+v", everybody)
+		t.Errorf("if all callers count as one agent: %+v", everybody)
 	}
 }

@@ -88,13 +88,13 @@ func TestRaceOnOneRequest(t *testing.T) {
 		verdict := all[won].dec.Verdict
 		r := f.request(id)
 		if r.State != states[verdict] || r.Decided.By != fmt.Sprint("person-", won) {
-			t.Errorf("person-%d said %s, and it is %s by %s", won, verdict, r.State, r.Decided.By)
+			t.Errorf("person-%d said %s, got %s by %s", won, verdict, r.State, r.Decided.By)
 		}
 		if approved := f.Record("mail:send").State == approval.Approved; approved != (verdict == request.Approved) {
 			t.Errorf("after %s the record is approved: %v", verdict, approved)
 		}
 		if n := len(f.events()); n != 1 {
-			t.Errorf("%d deeds: %q", n, f.events())
+			t.Errorf("%d events: %q", n, f.events())
 		}
 	}
 }
@@ -120,16 +120,16 @@ func TestRaceOnJoinedRequests(t *testing.T) {
 			}
 		}
 		if len(all[won].r.Unsettled) > 0 || len(f.events()) != len(ids) {
-			t.Errorf("unsettled %q, deeds %q", all[won].r.Unsettled, f.events())
+			t.Errorf("unsettled %q, events %q", all[won].r.Unsettled, f.events())
 		}
 		if got := f.told.take(); len(got) != 1 {
-			t.Errorf("told %q", got)
+			t.Errorf("the notices are %q", got)
 		}
 	}
 }
 
-// No request is lost while agents join. Each is decided with the others, finds the tool approved,
-// or stays open.
+// No request is lost while agents join. Each joined request is decided with the others or stays
+// open.
 func TestRaceWithJoiningAgents(t *testing.T) {
 	f := withRequests(t)
 	first := f.asks(agentNamed("first"), "mail:send", "")
@@ -203,13 +203,13 @@ func TestDecideWhileDefinitionChanges(t *testing.T) {
 				want = decide.RequestOver
 			}
 			if got := f.request(id); got.State != want {
-				t.Errorf("%s, late %v: it is %s, want %s", v, late, got.State, want)
+				t.Errorf("%s, late %v: the request is %s, want %s", v, late, got.State, want)
 			}
 		}
 	}
 }
 
-// A failure during a decision takes it back, or the record later shows what happened.
+// If a decision fails, it is removed, or the record later shows whether it was carried out.
 func TestApproveFails(t *testing.T) {
 	boom := errors.New("boom")
 	for _, test := range []struct {
@@ -240,7 +240,7 @@ func TestApproveFails(t *testing.T) {
 		f.Approvals.OnPut, f.Approvals.Documents.OnPut = nil, nil
 		f.States.Refresh(t.Context())
 		if got := f.request(id); got.State != test.now {
-			t.Errorf("%s: it is %s, want %s", test.name, got.State, test.now)
+			t.Errorf("%s: the request is %s, want %s", test.name, got.State, test.now)
 		}
 		if test.noTake && !test.kept {
 			_, err := f.decides(id, request.Declined)
@@ -248,10 +248,10 @@ func TestApproveFails(t *testing.T) {
 		}
 		f.Clock.Wait(time.Minute)
 		if got := f.request(id); got.State != test.later {
-			t.Errorf("%s: later it is %s, want %s", test.name, got.State, test.later)
+			t.Errorf("%s: later the request is %s, want %s", test.name, got.State, test.later)
 		}
 		if _, err := f.decides(id, request.Declined); (err != nil) != test.decidedByThen {
-			t.Errorf("%s: decided anew: %v", test.name, err)
+			t.Errorf("%s: decided again: %v", test.name, err)
 		}
 	}
 }
@@ -268,11 +268,11 @@ func TestDeclinePartly(t *testing.T) {
 		t.Errorf("declined: %+v, %v", r, err)
 	}
 	if got := f.request(other); got.State != decide.RequestOpen {
-		t.Errorf("the other is %s", got.State)
+		t.Errorf("the other request is %s", got.State)
 	}
 	f.Approvals.Documents.OnPut = nil
 	if r, err := f.decides(other, request.Declined); err != nil || r.State != decide.RequestDeclined {
-		t.Errorf("declined anew: %+v, %v", r, err)
+		t.Errorf("declined again: %+v, %v", r, err)
 	}
 }
 
@@ -293,14 +293,14 @@ func TestApproveRequestByTwo(t *testing.T) {
 	_, err = f.decides(id, request.Approved)
 	f.says(err, http.StatusConflict, "you approved this definition already")
 	if r := f.request(id); r.State != decide.RequestOpen {
-		t.Errorf("it is %s after the first one tried again", r.State)
+		t.Errorf("the request is %s after the first person tried again", r.State)
 	}
 	f.by("lee", "sub-2")
 	if r, err := f.decides(id, request.Approved); err != nil || r.State != decide.RequestApproved || r.Decided.By != "lee" {
 		t.Errorf("after the second: %+v, %v", r, err)
 	}
 	if got := f.events(); len(got) != 2 {
-		t.Errorf("deeds %q", got)
+		t.Errorf("events %q", got)
 	}
 	if _, err := f.service.Tool(f.ctx, gatewaytest.ID(t, "db:drop")); err != nil {
 		t.Error(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// outcomes maps each verdict to the request's state after it, or to a part of the refusal, in
-// parentheses.
+// outcomes maps each verdict to the request's state after it. If the verdict is refused, the value
+// is a part of the refusal, in parentheses.
 type outcomes map[request.Verdict]string
 
 // check tries each verdict on a new fixture.
@@ -69,7 +69,7 @@ type verdictTest struct {
 var byLock = []verdictTest{
 	{"pending", func(f *fixture) string { return f.asks(jwt, "mail:send", "") },
 		outcomes{"approved": "approved", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
-	{"pending, one agent is all", func(f *fixture) string { return f.asks(everybody, "mail:send", "") },
+	{"pending, all callers are one agent", func(f *fixture) string { return f.asks(everybody, "mail:send", "") },
 		outcomes{"approved": "approved", "allowed": "(all callers of this gateway count as one agent)", "confirmed": access, "declined": "declined", "revoked": none}},
 	{"disabled and approved", func(f *fixture) string {
 		f.Gateway.Decide("fs:read_file", "disable")
@@ -106,9 +106,9 @@ var byLock = []verdictTest{
 	}, outcomes{"approved": "(the gateway does not know why it is locked)", "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
 	{"one call", func(f *fixture) string { return f.asks(jwt, "pay:send_money", `{"to":"kim","amount":5}`) },
 		outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "confirmed", "declined": "declined", "revoked": none}},
-	{"one call by whoever", func(f *fixture) string { return f.asks(everybody, "pay:send_money", `{"to":"kim","amount":5}`) },
+	{"one call by an anonymous agent", func(f *fixture) string { return f.asks(everybody, "pay:send_money", `{"to":"kim","amount":5}`) },
 		outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "confirmed", "declined": "declined", "revoked": none}},
-	{"one call of a tool that is locked itself", func(f *fixture) string {
+	{"one call of a locked tool", func(f *fixture) string {
 		f.Gateway.Decide("pay:send_money", "disable")
 		f.States.Refresh(f.T.Context())
 		return f.asks(jwt, "pay:send_money", `{}`)
@@ -135,13 +135,13 @@ var byState = []verdictTest{
 		f.Sync()
 		return id
 	}, outcomes{"approved": "(its definition has changed)", "allowed": "(changed)", "confirmed": "(changed)", "declined": "(changed)", "revoked": none}},
-	{"approved apart from it", func(f *fixture) string {
+	{"approved without this request", func(f *fixture) string {
 		id := f.asks(jwt, "mail:send", "")
 		f.Gateway.Decide("mail:send", "approve")
 		f.States.Refresh(f.T.Context())
 		return id
 	}, outcomes{"approved": "(can call it already (ann decided about it without", "allowed": "(can call it already", "confirmed": "(can call it already", "declined": "(can call it already", "revoked": none}},
-	{"of a record that was recovered", func(f *fixture) string {
+	{"for a recovered record", func(f *fixture) string {
 		id, r := f.asks(jwt, "mail:send", ""), f.Record("mail:send")
 		r.Loss = &approval.Loss{At: f.Clock.Now()}
 		if _, err := f.Approvals.Put(f.T.Context(), r, nil); err != nil {
@@ -224,7 +224,7 @@ func TestGrantEnds(t *testing.T) {
 			f.States.Refresh(t.Context())
 			r := f.request(id)
 			if r.State != decide.RequestOver || !strings.Contains(r.EndedBy, strings.TrimPrefix(test.why, "tester ")) {
-				t.Errorf("it is %s: %s", r.State, r.EndedBy)
+				t.Errorf("the request is %s: %s", r.State, r.EndedBy)
 			}
 			list, _, err := f.service.Requests(f.ctx, false)
 			if err != nil || len(list) != 1 || list[0].State != r.State {
@@ -234,8 +234,8 @@ func TestGrantEnds(t *testing.T) {
 	}
 }
 
-// If an approval by a request is undone, the request is open again once nobody can still be
-// carrying it out.
+// If a person undoes an approval that a request caused, the request opens again after the time in
+// which another process may still carry out the decision.
 func TestRequestApprovalUndone(t *testing.T) {
 	f := withRequests(t)
 	id := f.after("mail:send", "", request.Approved)
@@ -244,7 +244,7 @@ func TestRequestApprovalUndone(t *testing.T) {
 	}
 	f.Clock.Wait(time.Minute)
 	if r, err := f.decides(id, request.Declined); err != nil || r.State != decide.RequestDeclined {
-		t.Errorf("declined after all: %s, %v", r.State, err)
+		t.Errorf("declined after the undo: %s, %v", r.State, err)
 	}
 }
 
@@ -257,8 +257,8 @@ func TestDecideRequestRights(t *testing.T) {
 	}{
 		{"nobody", identity.Rights{}, "this needs the role approver"},
 		{"viewer", identity.Rights{Role: identity.Viewer}, "this needs the role approver"},
-		{"approver of others", identity.Rights{Role: identity.Approver, Servers: []string{"fs"}}, "this item is of mail"},
-		{"approver of it", identity.Rights{Role: identity.Approver, Servers: []string{"fs", "mail"}}, ""},
+		{"approver of another server", identity.Rights{Role: identity.Approver, Servers: []string{"fs"}}, "this item is of mail"},
+		{"approver of this server", identity.Rights{Role: identity.Approver, Servers: []string{"fs", "mail"}}, ""},
 		{"approver of all", identity.Rights{Role: identity.Approver}, ""},
 		{"operator", identity.Everything(), ""},
 	} {
@@ -316,7 +316,7 @@ func TestDecideRequestAsSeen(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 		if r := f.request(test.id); r.State != decide.RequestOpen {
-			t.Errorf("%s: it is %s", test.name, r.State)
+			t.Errorf("%s: the request is %s", test.name, r.State)
 		}
 	}
 	for _, id := range []string{"", "R-", "R-00000000", "../x", "R-7KQ2M4XD\x00"} {

@@ -116,7 +116,7 @@ func TestRequestApproved(t *testing.T) {
 		t.Fatalf("after: %+v, %v", r, err)
 	}
 	if r := f.request(other); r.State != decide.RequestApproved || r.Decided.By != "ann" {
-		t.Errorf("the joined one is %+v", r)
+		t.Errorf("the joined request is %+v", r)
 	}
 	if got := f.Record("mail:send"); got.State != approval.Approved || got.By != "ann" || got.Note != "use staging" {
 		t.Errorf("the record is %+v", got)

@@ -48,7 +48,7 @@ func TestServer(t *testing.T) {
 	}
 	_, err = f.service.Server(f.ctx, "nope")
 	if e, ok := errors.AsType[*decide.Error](err); !ok || e.Status != http.StatusNotFound {
-		t.Errorf("a server that there is not: %v", err)
+		t.Errorf("an unknown server: %v", err)
 	}
 }
 

@@ -46,9 +46,9 @@ type Options struct {
 	// Requests stores agents' requests and the decisions about them; nil: there are no requests.
 	Requests *request.Store
 
-	Notifier notify.Notifier // of requests and decisions; nil: nobody is notified
+	Notifier notify.Notifier // sends notices about requests and decisions; nil: nobody is notified
 
-	Sealer *seal.Sealer // of links to requests that nobody has made yet; nil: no such links
+	Sealer *seal.Sealer // seals links to requests that nobody has made yet; nil: no such links
 
 	// Running returns how many running calls of this process a stop would cancel; nil: no calls run
 	// here.

@@ -24,10 +24,10 @@ type SignInQuery struct {
 
 // A SignInStart is a sign-in that waits for a person at the issuer.
 type SignInStart struct {
-	URL       string   `json:"url,omitempty" doc:"at the issuer, for a browser"`
+	URL       string   `json:"url,omitempty" doc:"address at the issuer, to open in a browser"`
 	State     string   `json:"state,omitempty" doc:"sealed; send it back with the query of the callback"`
 	Issuer    string   `json:"issuer,omitempty" doc:"host of the issuer"`
-	Scopes    []string `json:"scopes,omitempty" doc:"that are requested"`
+	Scopes    []string `json:"scopes,omitempty" doc:"requested scopes"`
 	Unchecked bool     `json:"unchecked,omitempty" doc:"the issuer publishes no metadata, so nobody knows whether it supports PKCE"`
 	Question  string   `json:"question,omitempty" doc:"instead of the rest: what a person must agree to first"`
 }
@@ -35,15 +35,15 @@ type SignInStart struct {
 // A SignedIn is a finished sign-in.
 type SignedIn struct {
 	Connection connection.State `json:"connection"`
-	Outcome    *Outcome         `json:"outcome,omitempty" doc:"how the server loaded after it; absent: a sync elsewhere loads it"`
-	Tools      int              `json:"tools" doc:"that the gateway now knows of the server"`
+	Outcome    *Outcome         `json:"outcome,omitempty" doc:"result of loading the server after the sign-in; absent: a sync elsewhere loads it"`
+	Tools      int              `json:"tools" doc:"number of known tools of the server"`
 }
 
 // A SignedOut is the end of a connection.
 type SignedOut struct {
 	Was     bool   `json:"was" doc:"false: the server had no connection"`
 	Revoked bool   `json:"revoked" doc:"the issuer revoked the token"`
-	Problem string `json:"problem,omitempty" doc:"why it did not"`
+	Problem string `json:"problem,omitempty" doc:"why the issuer did not revoke the token"`
 }
 
 // CanSignIn reports whether the gateway can sign in to servers.
@@ -181,8 +181,8 @@ func (d *Service) takesRedirect(redirect string) bool {
 		u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }
 
-// IsOtherSignIn reports whether a callback belongs to another sign-in than the browser's, as after
-// two tabs.
+// IsOtherSignIn reports whether a callback belongs to another sign-in than the one that the browser
+// holds, for example because the person used two tabs.
 func IsOtherSignIn(err error) bool { return oauth.CodeOf(err) == oauth.BadCallback }
 
 // signInError returns what a person may read of err.

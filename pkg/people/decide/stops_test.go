@@ -34,11 +34,11 @@ func TestUndoneStopsAreKnown(t *testing.T) {
 			after, err := stop.Read(f.ctx, f.Approvals)
 			require.OK(t, err)
 			if len(after.List) != 0 || len(after.Ended) != 3 {
-				t.Errorf("%+v stand, %+v are known", after.List, after.Ended)
+				t.Errorf("%+v are active, %+v are stored as ended", after.List, after.Ended)
 			}
 			for _, s := range held.List {
 				if !slices.ContainsFunc(after.Ended, func(e stop.Ended) bool { return e.Target == s.Target && e.At.Equal(s.At) }) {
-					t.Errorf("the stop of %s at %v is not known: %+v", s.Target, s.At, after.Ended)
+					t.Errorf("the stop of %s at %v is not in Ended: %+v", s.Target, s.At, after.Ended)
 				}
 			}
 			if _, err := f.service.UndoStops(f.ctx); err != nil {

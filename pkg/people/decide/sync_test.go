@@ -32,7 +32,7 @@ func TestSyncFails(t *testing.T) {
 		service := decide.New(f.States, f.Approvals, decide.Options{Now: f.Clock.Now, Syncer: brokenSyncer{c.err}})
 		_, err := service.Sync(f.ctx)
 		if e, ok := errors.AsType[*decide.Error](err); !ok || e.Status != c.status || !strings.Contains(e.Detail, want) {
-			t.Errorf("%v is told as %v", c.err, err)
+			t.Errorf("the answer to %v is %v", c.err, err)
 		}
 	}
 }

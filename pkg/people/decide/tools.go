@@ -64,7 +64,7 @@ type Tool struct {
 	TakesTwo    bool             `json:"takes_two,omitempty" doc:"approving the current definition takes two people who signed in with the issuer"`
 	Use         *usage.Week      `json:"use,omitempty" doc:"calls in the last seven days; absent: there were none, or only a query can tell"`
 	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"the decisions that are possible now"`
-	Obstacle    *Obstruction     `json:"obstacle,omitempty" doc:"with for: why you cannot take that action on it now; absent: you can"`
+	Obstacle    *Obstruction     `json:"obstacle,omitempty" doc:"only if the query has for: why you cannot take that action on the item now; absent: you can"`
 
 	Facts Facts `json:"-"` // used by [Obstacle]
 }

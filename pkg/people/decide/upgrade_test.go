@@ -129,12 +129,12 @@ func TestCarryRefuses(t *testing.T) {
 	f.Put(config.Key, `{"mcpServers": {"pg": {"command": "npx", "args": ["other"]}}}`)
 	f.States.Refresh(t.Context()) // before any sync
 	if all, _ := f.offered(); all != nil {
-		t.Errorf("offered of another program: %q", all)
+		t.Errorf("offered for another program: %q", all)
 	}
 	f.run(`"-y", "@acme/fs@1.2.4"`, "")
 	f.ctx = decide.WithActor(t.Context(), decide.Actor{Name: "kim", Rights: identity.Rights{Role: identity.Approver, Servers: []string{"db"}}})
 	if all, _ := f.offered(); all != nil {
-		t.Errorf("offered to who does not decide about it: %q", all)
+		t.Errorf("offered to a person who may not decide about it: %q", all)
 	}
 	if done, refused := f.carry(items...); done > 0 || !strings.Contains(refused[0], "you decide about items of db") {
 		t.Errorf("by somebody else: %q", refused)
@@ -182,10 +182,10 @@ func TestCarryByTwo(t *testing.T) {
 	}
 	all, items := f.offered()
 	if len(all) != 1 || !strings.HasSuffix(all[0], ": pg:drop") || f.Record("pg:drop").State != approval.Pending {
-		t.Errorf("after one of two: %q", all)
+		t.Errorf("after the first of two people: %q", all)
 	}
 	if done, _ := f.carry(items...); done != 0 {
-		t.Error("one person is two")
+		t.Error("one person counts as two people")
 	}
 	f.by("lee", "sub-2")
 	if done, refused := f.carry(items...); done != 1 || f.Record("pg:drop").State != approval.Approved {
