@@ -53,7 +53,7 @@ const (
 )
 
 // readBody reads the body before the handler answers, even if the operation takes none. If the
-// server closes a connection with unread data, the client gets a reset instead of the answer.
+// server closed a connection with unread data, the client would get a reset instead of the answer.
 func readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadline := http.NewResponseController(w)

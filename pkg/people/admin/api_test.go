@@ -25,7 +25,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// errStore has text that no caller may read.
+// errStore has a text that no caller may see.
 var errStore = errors.New("arn:aws:dynamodb:eu-west-1:123456789012:table/secret")
 
 func TestOpenAPI(t *testing.T) {
@@ -33,7 +33,7 @@ func TestOpenAPI(t *testing.T) {
 	got := h.Send("/admin/openapi.json", "").Body
 	golden.JSON(t, "testdata/openapi.json", got)
 	if !strings.Contains(got, `"openapi":"3.1.0"`) {
-		t.Error("it is not OpenAPI 3.1")
+		t.Error("the document is not OpenAPI 3.1")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestServers(t *testing.T) {
 		t.Errorf("servers (-want +got):\n%s", diff)
 	}
 	if loaded := got[1].Outcome.LoadedAt; loaded.IsZero() || loaded.Equal(checked) {
-		t.Errorf("a server that does not load now loaded last at %v", loaded)
+		t.Errorf("LoadedAt of a server that no longer loads is %v", loaded)
 	}
 	if len(got[0].Outcome.Refused) != 1 || !strings.Contains(got[0].Outcome.Refused[0].Name, "no good") {
 		t.Errorf("refused = %+v", got[0].Outcome.Refused)
@@ -187,7 +187,7 @@ func TestFailures(t *testing.T) {
 		"/admin/audit":                   "",
 	} {
 		if got := h.Problem(http.StatusInternalServerError, path, body); strings.Contains(got, "arn:") {
-			t.Errorf("%s tells the cause: %q", path, got)
+			t.Errorf("%s reveals the cause: %q", path, got)
 		}
 		if !strings.Contains(h.Log.String(), "arn:") {
 			t.Errorf("%s does not log the cause", path)
@@ -239,7 +239,7 @@ func TestDocsHaveTheCodes(t *testing.T) {
 	require.OK(t, err)
 	for _, c := range decide.Codes() {
 		if !strings.Contains(string(docs), "`"+string(c)+"`") {
-			t.Errorf("docs/deciding.md does not say when a decision is refused as %s", c)
+			t.Errorf("docs/deciding.md does not describe the code %s", c)
 		}
 	}
 }

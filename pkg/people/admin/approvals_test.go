@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// setBack returns a fixture whose store was set back to an older copy.
+// setBack returns a fixture whose store was replaced by an older copy.
 func setBack(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
@@ -21,18 +21,18 @@ func setBack(t *testing.T) *fixture {
 func TestDecideLostRecord(t *testing.T) {
 	h := setBack(t)
 	if x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
-		t.Errorf("before a sync it is %s, want what the catalog knows", x.Status)
+		t.Errorf("before a sync: %s, want the status from the catalog", x.Status)
 	}
 	x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/disable", `{}`)
 	if x.Status != "disabled_by_user" || !x.Record.Disabled {
-		t.Errorf("after a decision it is %s: %+v", x.Status, x.Record)
+		t.Errorf("after a decision: %s: %+v", x.Status, x.Record)
 	}
 	lines, err := h.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 2)
 	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionDisable || lines[1].Action != approval.ActionRecover {
 		t.Errorf("audit = %+v, %v", lines, err)
 	}
 	if x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/enable", `{}`); x.Status != "callable" {
-		t.Errorf("enabled by a person it is %s", x.Status)
+		t.Errorf("after a person enabled the tool: %s", x.Status)
 	}
 }
 
@@ -46,10 +46,10 @@ func TestSettle(t *testing.T) {
 			}
 			x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", "")
 			if x.Status != want || x.Record.Lost != nil || x.Record.By != "ann" {
-				t.Errorf("it is %s: %+v", x.Status, x.Record)
+				t.Errorf("the status is %s: %+v", x.Status, x.Record)
 			}
 			if again := admintest.Into[decide.Reconciliation](h.Fixture, "/admin/approvals/"+action, `{}`); again.Count != 0 {
-				t.Errorf("settled again: %+v", again)
+				t.Errorf("a second call settled %+v", again)
 			}
 		})
 	}
@@ -61,6 +61,6 @@ func TestToolRecovered(t *testing.T) {
 	h.Sync()
 	lost := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", "").Record.Lost
 	if lost == nil || !lost.Catalog.Disabled || lost.Store == nil || lost.Store.Disabled {
-		t.Errorf("shown as %+v", lost)
+		t.Errorf("Record.Lost = %+v", lost)
 	}
 }

@@ -48,15 +48,16 @@ func TestAuditFiles(t *testing.T) {
 	}
 	w = h.Send("/admin/audit.csv?actor=nobody", "")
 	if rows, err := csv.NewReader(strings.NewReader(w.Body)).ReadAll(); err != nil || len(rows) != 1 {
-		t.Errorf("of nobody: %q, %v", rows, err)
+		t.Errorf("for an unknown actor: %q, %v", rows, err)
 	}
 	if got := admintest.Into[struct{ Entries []approval.Entry }](h.Fixture, "/admin/audit?actor=ann", "").Entries; len(got) != 2 || got[0].Tool != "read_file" || got[0].Rev == 0 {
-		t.Errorf("as earlier versions answered: %+v", got)
+		t.Errorf("in the form of earlier versions: %+v", got)
 	}
 }
 
-// An incomplete file says so: by its status before the first line, and by its last line after it.
-func TestAuditFileThatBreaksOff(t *testing.T) {
+// An incomplete file is marked: by the HTTP status if no line was sent yet, otherwise by its last
+// line.
+func TestAuditFileIncomplete(t *testing.T) {
 	h := newFixture(t)
 	for n := range 450 {
 		require.OK(t, h.Deeds.PutEvent(t.Context(), audit.Line{V: 1, Time: h.Clock.Now().Add(time.Duration(n)), Kind: audit.KindEvent, Action: audit.ActionLogin, Actor: "kim"}))
@@ -75,7 +76,7 @@ func TestAuditFileThatBreaksOff(t *testing.T) {
 		t.Errorf("%d, %d lines, the last %+v", w.Status, len(got), last)
 	}
 	if !strings.Contains(h.Log.String(), "swordfish") {
-		t.Error("the log does not say why")
+		t.Error("the log lacks the cause")
 	}
 	// The until in the last line continues the file.
 	h.Deeds.OnRead = nil
@@ -83,7 +84,7 @@ func TestAuditFileThatBreaksOff(t *testing.T) {
 	rest := linesOf(t, h.Send("/admin/audit.jsonl?until="+until, "").Body)
 	all := linesOf(t, h.Send("/admin/audit.jsonl", "").Body)
 	if len(got)-1+len(rest)-1 != len(all) { // one line is in both
-		t.Errorf("%d and then %d lines, of %d", len(got)-1, len(rest), len(all))
+		t.Errorf("%d and then %d lines, want %d in total", len(got)-1, len(rest), len(all))
 	}
 	h.Approvals.OnAudit = func(context.Context, string) error { return errors.New("arn:swordfish") }
 	for _, name := range []string{"csv", "jsonl"} {
@@ -94,7 +95,7 @@ func TestAuditFileThatBreaksOff(t *testing.T) {
 }
 
 // If a proxy buffers answers, the file ends before it is too long.
-func TestAuditFileThatIsHeld(t *testing.T) {
+func TestAuditFileBehindProxy(t *testing.T) {
 	h := newFixture(t)
 	h.Decide.HoldsAnswers = true
 	h.Open()

@@ -22,7 +22,7 @@ func TestBodyIsRead(t *testing.T) {
 			w := &firstByte{ResponseRecorder: httptest.NewRecorder(), body: body}
 			h.Console.API.ServeHTTP(w, r.WithContext(ctx))
 			if w.Code == 0 || (w.left > 0) != rest {
-				t.Errorf("%s: %d bytes of %d were left when %d was answered", path, w.left, size, w.Code)
+				t.Errorf("%s: %d bytes of %d were unread at the answer %d", path, w.left, size, w.Code)
 			}
 		}
 	}

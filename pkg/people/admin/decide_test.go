@@ -66,7 +66,7 @@ func TestDisableAndEnable(t *testing.T) {
 	// Enabling does not approve.
 	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/disable", `{}`)
 	if got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/enable", `{}`); got.Status != "pending_approval" {
-		t.Errorf("enabled tool that waits = %+v", got)
+		t.Errorf("enabled tool that waits for approval = %+v", got)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestDecideRevision(t *testing.T) {
 	}
 	h.Problem(http.StatusUnprocessableEntity, "/admin/tools/mail/send/enable", `{"rev":0}`)
 	if s := h.Status("mail:send"); s != lock.DisabledByUser {
-		t.Errorf("status = %q, want nothing decided", s)
+		t.Errorf("status = %q, want it still disabled", s)
 	}
 	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/enable", fmt.Sprintf(`{"rev":%d}`, seen+1))
 	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/disable", `{}`) // without rev, the decision applies to any revision
@@ -207,7 +207,7 @@ func TestAudit(t *testing.T) {
 	}
 	for i := 1; i < len(all); i++ {
 		if all[i].At.After(all[i-1].At) {
-			t.Errorf("line %d is newer than the one before", i)
+			t.Errorf("line %d is newer than the previous line", i)
 		}
 	}
 	if got := admintest.Into[audit](h.Fixture, "/admin/audit?limit=2", "").Entries; len(got) != 2 || got[1].Action != "approve" {
@@ -217,7 +217,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("audit of mail = %+v", got)
 	}
 	if got := admintest.Into[audit](h.Fixture, "/admin/audit?server=nope", "").Entries; got == nil || len(got) != 0 {
-		t.Errorf("audit of nothing = %#v, want an empty list", got)
+		t.Errorf("audit of an unknown server = %#v, want an empty list", got)
 	}
 }
 

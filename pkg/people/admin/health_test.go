@@ -71,7 +71,7 @@ func TestHealth(t *testing.T) {
 		}
 		h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"more"}`)
 		if _, err := h.Syncer.Sync(t.Context()); err == nil {
-			t.Fatal("the sync worked")
+			t.Fatal("Sync returns no error")
 		}
 		h.States.Refresh(t.Context())
 		r := admintest.Into[decide.Health](h.Fixture, path, "")
@@ -83,7 +83,7 @@ func TestHealth(t *testing.T) {
 
 func TestHealthWithoutAState(t *testing.T) {
 	const path = "/admin/health"
-	t.Run("nothing can be read", func(t *testing.T) {
+	t.Run("no readable file", func(t *testing.T) {
 		h := newFixture(t)
 		h.Objects.OnGet = onGet(errStore)
 		h.Restart()
@@ -113,7 +113,7 @@ func TestIndexOutcomes(t *testing.T) {
 		`"reason":"http_5xx","error":"503 from the mail host","http_status":503,"attempts":1,"retry_after_ms":1000,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z","loaded_at":"2026-11-20T12:00:00.001Z"}`,
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("%s is not in %s", want, body)
+			t.Errorf("%s is missing in %s", want, body)
 		}
 	}
 	if got := admintest.Into[decide.Health](h.Fixture, "/admin/health", "").Outcomes; got["available"] != 1 || got["transient"] != 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Prompts and resources have the operations of tools, at addresses that the list contains.
+// Prompts and resources have the operations of tools, at the addresses in the list.
 func TestItems(t *testing.T) {
 	d := admintest.New(t)
 	mail := d.Server("mail")
@@ -21,7 +21,7 @@ func TestItems(t *testing.T) {
 	d.Sync()
 	page := admintest.Into[decide.Page](d, "/admin/tools?status=pending_approval&server=mail", "")
 	if page.Total != 3 {
-		t.Fatalf("%d wait: %+v", page.Total, page.Tools)
+		t.Fatalf("%d items wait: %+v", page.Total, page.Tools)
 	}
 	for _, kind := range []string{"prompt", "resource"} {
 		t.Run(kind, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestItems(t *testing.T) {
 			row := rows[0]
 			got := admintest.Into[decide.Tool](d, row.Address, "")
 			if got.ItemName != row.ItemName || got.Hash != row.Hash || !strings.Contains(got.Remediation, row.Address) {
-				t.Errorf("one: %+v, row %+v", got, row)
+				t.Errorf("item %+v, row %+v", got, row)
 			}
 			approved := admintest.Into[decide.Tool](d, row.Address+"/approve", fmt.Sprintf(`{"hash":%q,"rev":%d}`, row.Hash, row.Rev))
 			undone := admintest.Into[decide.Tool](d, row.Address+"/undo", fmt.Sprintf(`{"rev":%d}`, approved.Record.Rev))

@@ -21,33 +21,33 @@ func TestNestedDefinition(t *testing.T) {
 	h.Sync()
 	item := admintest.Into[decide.Tool](h.Fixture, address, "")
 	if item.Status != string(lock.PendingApproval) || item.Record.State != approval.Changed || item.Approved == nil {
-		t.Errorf("it is %s, its record %s", item.Status, item.Record.State)
+		t.Errorf("the tool is %s, its record %s", item.Status, item.Record.State)
 	}
 	if slices.Contains(item.Actions, approval.ActionApprove) || !slices.Contains(item.Actions, approval.ActionBlock) {
-		t.Errorf("what can be done about it is %v", item.Actions)
+		t.Errorf("the possible actions are %v", item.Actions)
 	}
 	if len(item.Findings) == 0 || item.Findings[0].Code != "nested" || !item.Findings[0].Severe {
-		t.Errorf("its findings are %+v", item.Findings)
+		t.Errorf("the findings are %+v", item.Findings)
 	}
 	for _, body := range []string{approveBody(item.Hash), `{"hash":"` + string(item.Hash) + `"}`} {
 		if got := h.Problem(http.StatusConflict, address+"/approve", body); !strings.Contains(got, "nothing was decided: this definition is nested too deeply, and nobody can approve it") {
-			t.Errorf("approving it answers %s", got)
+			t.Errorf("the answer to approve is %s", got)
 		}
 	}
 	if a := h.Send(address+"/block", approveBody(item.Hash)); a.Status != http.StatusOK {
-		t.Errorf("blocking it answers %d %s", a.Status, a.Body)
+		t.Errorf("the answer to block is %d %s", a.Status, a.Body)
 	}
 	logged := func() int {
 		return strings.Count(h.Log.String(), "nested too deeply: it has 9401 levels, at most 200 are allowed")
 	}
 	if got := h.Log.String(); logged() != 1 || !strings.Contains(got, `msg="definitions refused" server=fs refused=1`) || !strings.Contains(got, "read_file") {
-		t.Errorf("the log has %.2000s", got)
+		t.Errorf("the log is %.2000s", got)
 	}
 	if h.Sync(); logged() != 1 {
-		t.Error("the log repeats what is refused")
+		t.Error("the log repeats the refusal")
 	}
 	servers := h.Send("/admin/servers", "").Body
 	if !strings.Contains(servers, `nested too deeply: it has 9401 levels, at most 200 are allowed`) {
-		t.Errorf("the server says %s", servers)
+		t.Errorf("the list of servers is %s", servers)
 	}
 }

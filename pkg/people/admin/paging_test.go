@@ -73,11 +73,11 @@ func TestPaging(t *testing.T) {
 	for limit, pages := range map[int]int{1: 21, 4: 6, 7: 3, 20: 2, 21: 1, 200: 1} {
 		got, n := walk(h, "/admin/tools?sort=id", limit, func() {})
 		if diff := cmp.Diff(want, got); diff != "" || n != pages {
-			t.Errorf("by %d: %d pages, want %d (-want +got):\n%s", limit, n, pages, diff)
+			t.Errorf("limit %d: %d pages, want %d (-want +got):\n%s", limit, n, pages, diff)
 		}
 	}
 	if got, n := walk(h, "/admin/tools?server=server-001", 3, func() {}); len(got) != 7 || n != 3 || got[0] != "server-001:tool_00000" {
-		t.Errorf("of one server: %v in %d pages", got, n)
+		t.Errorf("for one server: %v in %d pages", got, n)
 	}
 	if got, n := walk(h, "/admin/servers", 2, func() {}); !slices.Equal(got, []string{"server-000", "server-001", "server-002"}) || n != 2 {
 		t.Errorf("servers: %v in %d pages", got, n)
@@ -102,7 +102,7 @@ func TestAuditPaging(t *testing.T) {
 	for _, limit := range []int{1, 2, 3, 5, 9, 10} {
 		got, _ := walk(h, "/admin/audit", limit, func() {})
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("by %d (-want +got):\n%s", limit, diff)
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
 		}
 	}
 	// Lines that are written meanwhile are newer than all later pages.
@@ -115,11 +115,11 @@ func TestAuditPaging(t *testing.T) {
 		t.Errorf("while people decide (-want +got):\n%s", diff)
 	}
 	if one, n := walk(h, "/admin/audit?server=mail", 1, func() {}); len(one) != 4 || n != 4 {
-		t.Errorf("of one server: %v on %d pages", one, n)
+		t.Errorf("for one server: %v on %d pages", one, n)
 	}
 }
 
-// No tool is skipped or repeated if others come and go between two pages.
+// No tool is skipped or repeated if other tools are added or removed between two pages.
 func TestPagingOverAChange(t *testing.T) {
 	h := withMany(t, 2, 6)
 	steps := []func(){
@@ -137,11 +137,11 @@ func TestPagingOverAChange(t *testing.T) {
 		}
 	})
 	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
-		t.Errorf("out of order or twice: %v", got)
+		t.Errorf("not sorted, or with duplicates: %v", got)
 	}
 	for _, id := range []string{"server-000:tool_00005", "server-001:tool_00000", "server-001:tool_00005", "server-001:zzz"} {
 		if !slices.Contains(got, id) {
-			t.Errorf("%s was passed over: %v", id, got)
+			t.Errorf("%s is missing in %v", id, got)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 var kims = request.Agent{Way: identity.WayJWT, ID: "bot", Human: "kim", Subject: "https://login.example.com kim"}
 
-// A hostile note stays text, in the list and in the answer.
+// A note with malicious characters is unchanged in the list and in the answer.
 const hostile = "\x1b[2J<script>alert(1)</script> \u202e\"}]"
 
 func TestRequests(t *testing.T) {
@@ -43,13 +43,13 @@ func TestRequests(t *testing.T) {
 	if text := h.Problem(http.StatusConflict, path, body("approved", "")); !strings.Contains(text, "ann decided about this request") {
 		t.Errorf("decided again: %s", text)
 	} else if o := got.Obstacles["approved"]; o == nil || text != "nothing was decided: "+o.Detail {
-		t.Errorf("decided again: %s, announced: %+v", text, o)
+		t.Errorf("decided again: %s, obstacle: %+v", text, o)
 	}
 	if list := admintest.Into[admin.Requests](h.Fixture, "/admin/requests", ""); len(list.Requests) != 0 {
-		t.Errorf("open are %+v", list)
+		t.Errorf("open requests: %+v", list)
 	}
 	if list := admintest.Into[admin.Requests](h.Fixture, "/admin/requests?state=all", ""); len(list.Requests) != 1 {
-		t.Errorf("in all %+v", list)
+		t.Errorf("all requests: %+v", list)
 	}
 	if got := admintest.Into[decide.Request](h.Fixture, path, `{"verdict": "revoked"}`); got.State != decide.RequestRevoked || got.Locked != "pending_approval" {
 		t.Errorf("revoked: %+v", got)
@@ -63,7 +63,7 @@ func TestAskAPI(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(kims, "mail:send", "", "")
 	if a := admintest.Into[decide.Asking](h.Fixture, "/admin/ask/"+id, ""); a.Person || !a.Decides || a.Callable {
-		t.Errorf("ann sees %+v", a)
+		t.Errorf("for ann: %+v", a)
 	}
 	h.Problem(http.StatusForbidden, "/admin/ask/"+id, `{"why": "please"}`)
 	h.Problem(http.StatusForbidden, "/admin/ask/"+id+"/withdraw", `{}`)
@@ -73,10 +73,10 @@ func TestAskAPI(t *testing.T) {
 	h.Open()
 	a := admintest.Into[decide.Asking](h.Fixture, "/admin/ask/"+id, `{"why": "please", "minutes": 60}`)
 	if !a.Person || a.Why != "please" || a.Minutes != 60 {
-		t.Errorf("kim asked %+v", a)
+		t.Errorf("after the request of kim: %+v", a)
 	}
 	if a := admintest.Into[decide.Asking](h.Fixture, "/admin/ask/"+id+"/withdraw", `{}`); a.State != decide.RequestWithdrawn {
-		t.Errorf("kim withdrew %+v", a)
+		t.Errorf("after kim withdrew: %+v", a)
 	}
 	h.Problem(http.StatusNotFound, "/admin/ask/no-such-code", "")
 }

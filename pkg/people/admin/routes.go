@@ -33,7 +33,7 @@ func (a *api) register(mux *http.ServeMux) {
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
 	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
-	// Otherwise an unknown filter would look as if it applied.
+	// Otherwise the API would ignore an unknown filter without a notice.
 	cfg.RejectUnknownQueryParameters = true
 	h := humago.New(mux, cfg)
 
@@ -112,7 +112,7 @@ type syncOutput struct {
 	Body   decide.SyncReport
 }
 
-// bare returns do as an operation without input.
+// bare converts do into an operation without input.
 func bare[B any](do func(context.Context) (B, error)) func(context.Context, *struct{}) (B, error) {
 	return func(ctx context.Context, _ *struct{}) (B, error) { return do(ctx) }
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// schemaNames are the schema names in the OpenAPI document of types whose Go names differ.
-// Generated clients keep working when a type is renamed.
+// schemaNames has the names in the OpenAPI document of types that have another name in Go. So
+// generated clients keep working when a Go type is renamed.
 var schemaNames = map[string]string{
 	"AuditPage":      "Lines",
 	"BulkAnswer":     "BulkOutputBody",

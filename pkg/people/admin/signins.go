@@ -52,8 +52,8 @@ type startSignInInput struct {
 
 type finishSignInInput struct {
 	Body struct {
-		State string `json:"state" maxLength:"32768" doc:"of the start"`
-		Query string `json:"query" maxLength:"8192" doc:"of the callback, without the question mark"`
+		State string `json:"state" maxLength:"32768" doc:"state from the answer to the start"`
+		Query string `json:"query" maxLength:"8192" doc:"query of the callback, without the question mark"`
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A starter starts syncs and does not wait.
+// A starter counts the syncs that it would start, and does not wait for them.
 type starter struct{ started int }
 
 func (s *starter) Sync(context.Context) (catalog.Report, error) {

@@ -86,7 +86,7 @@ func TestMakeToken(t *testing.T) {
 }
 
 // The list says which key each token has, and the state of the keys.
-func TestTokensSayTheirKey(t *testing.T) {
+func TestTokensNameTheirKey(t *testing.T) {
 	h := withTokens(t)
 	old := h.mint(ciToken)
 	next, err := token.NewKey(strings.Repeat("n", token.MinKey))
@@ -133,11 +133,11 @@ func TestRevokeToken(t *testing.T) {
 	}
 	var e *identity.Error
 	if _, err := h.agent(m.Token); !errors.As(err, &e) || e.Kind != identity.Invalid {
-		t.Errorf("it is taken: %v", err)
+		t.Errorf("a revoked token is accepted: %v", err)
 	}
 	again := admintest.Into[admin.AgentToken](h.Fixture, "/admin/tokens/"+m.ID+"/revoke", `{}`)
 	if again.RevokedAt != got.RevokedAt {
-		t.Errorf("revoked again at %v", again.RevokedAt)
+		t.Errorf("a second revocation changed the time to %v", again.RevokedAt)
 	}
 	h.Problem(http.StatusNotFound, "/admin/tokens/none/revoke", `{}`)
 }
@@ -171,7 +171,7 @@ func TestTokenExpiry(t *testing.T) {
 		t.Errorf("list %s", list)
 	}
 	if _, err := h.agent(m.Token); err == nil {
-		t.Error("it is taken")
+		t.Error("the gateway accepts the token")
 	}
 }
 
@@ -182,14 +182,14 @@ func TestTokensInOpenAPI(t *testing.T) {
 	}{{newFixture(t), false}, {withTokens(t), true}} {
 		got := strings.Contains(tt.fixture.Send("/admin/openapi.json", "").Body, `"/admin/tokens/{id}/revoke"`)
 		if code := tt.fixture.Send("/admin/tokens", "").Status; got != tt.want || (code == http.StatusOK) != tt.want {
-			t.Errorf("described %v, served with %d; want %v", got, code, tt.want)
+			t.Errorf("in the document %v, answer %d; want %v", got, code, tt.want)
 		}
 	}
 }
 
 // A grant belongs to a token's name, so the answer to a revocation lists the grants that a later
 // token of this name will have.
-func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
+func TestRevokeTokenListsGrants(t *testing.T) {
 	h := withTokens(t)
 	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}
 	id := h.Asks(ci, "mail:send", "", "")
