@@ -1,9 +1,9 @@
 // Package connect explains how to add a gateway to each MCP client: by a link, a command or a file.
 //
 // Each client has its own config format, which its authors change about twice a year. So each guide
-// names page that documents the client's config formatat, and the day on which it was last compared
-// with that page. If a registry has the client, the tests also run the client with the guide
-// ([Client.Run]).
+// names the page that documents the client's config format, and the day on which it was last
+// compared with that page. If a registry has the client, the tests also run the client with the
+// guide ([Client.Run]).
 //
 // No guide contains a credential, because people share links and project files. A guide has the
 // name of the environment variable with the credential. [Visits] records which clients have

@@ -31,7 +31,7 @@ var endpoints = []struct {
 	{"tokens in a network, other names", connect.Endpoint{URL: "http://10.0.0.7:8080/mcp", Auth: connect.Bearer, Name: "gate-2", Variable: "GATE_TOKEN"}},
 }
 
-// Each guide has the forms that the client documented on the day in the guide.
+// Each guide has the links, commands and files that the client documented on the day in the guide.
 func TestGuides(t *testing.T) {
 	for _, c := range connect.Clients() {
 		var b strings.Builder
@@ -71,20 +71,20 @@ func TestClients(t *testing.T) {
 		}
 	}
 	if _, err := connect.For("emacs", connect.Endpoint{URL: "https://gate.example.com/mcp"}); err == nil {
-		t.Error("a client that there is no guide for has one")
+		t.Error("For returns a guide for an unknown client")
 	}
 }
 
 func TestForRefuses(t *testing.T) {
 	for name, e := range map[string]connect.Endpoint{
-		"nothing":           {},
+		"no address":        {},
 		"a program":         {URL: "file:///bin/sh"},
 		"a script":          {URL: "javascript:alert(1)"},
 		"no host":           {URL: "https:///mcp"},
 		"a password":        {URL: "https://kim:secret@gate.example.com/mcp"},
 		"a control":         {URL: "https://gate.example.com/mcp\nx"},
-		"a name of TOML":    {URL: "https://gate.example.com/mcp", Name: "a]\n[b"},
-		"a name of a flag":  {URL: "https://gate.example.com/mcp", Name: "-s"},
+		"TOML as a name":    {URL: "https://gate.example.com/mcp", Name: "a]\n[b"},
+		"a flag as a name":  {URL: "https://gate.example.com/mcp", Name: "-s"},
 		"a variable":        {URL: "https://gate.example.com/mcp", Variable: "PCT}$(id)"},
 		"an authentication": {URL: "https://gate.example.com/mcp", Auth: "password"},
 	} {
@@ -99,7 +99,7 @@ func TestForRefuses(t *testing.T) {
 // hostile is an address with every character that a shell, a link or a file could interpret.
 const hostile = `https://gate.example.com/mcp/x/it's%20$(touch%20pwned)` + "`id`" + `;"|&<>*?q=a+b/c==&x=%22%5C{}[]!~é`
 
-// Each form contains exactly the address, for any address.
+// Each link, command and file contains exactly the address, for any address.
 func TestHostileAddress(t *testing.T) {
 	u, err := url.Parse(hostile)
 	require.OK(t, err)
@@ -175,10 +175,10 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The links contain the same entry as the file, in the form that the clients document. Cursor: a
-// name, and the entry in Base64. VS Code: the entry with its name and inputs as JSON,
-// percent-encoded. VS Code decodes the query once more than a browser does, so a plus must not mean
-// a blank.
+// The links contain the same entry as the file, in the form that the clients document. A link for
+// Cursor has a name, and the entry in Base64. A link for VS Code has the entry with its name and
+// inputs as percent-encoded JSON. VS Code decodes the query once more than a browser does, so the
+// link must not encode a blank as a plus.
 func TestLinks(t *testing.T) {
 	type object = map[string]any
 	decode := func(text string) (out object) {
@@ -217,7 +217,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A form that people may share has no place for a token, only the name of a variable.
+// Links, commands and files that people may share have no place for a token, only the name of a
+// variable.
 func TestNoPlaceForTokens(t *testing.T) {
 	for _, c := range connect.Clients() {
 		g, err := connect.For(c.ID, connect.Endpoint{URL: "https://gate.example.com/mcp", Auth: connect.Bearer})
@@ -268,10 +269,10 @@ func TestDocumented(t *testing.T) {
 	for _, c := range connect.Clients() {
 		version := c.Run[strings.LastIndex(c.Run, " ")+1:]
 		if row := regexp.MustCompile(`(?m)^\|[^|]*\| ` + c.Checked + ` \| [^|]*` + regexp.QuoteMeta(c.Docs) + `[^|]*\| (.*) \|$`).FindStringSubmatch(string(page)); row == nil || !strings.Contains(row[1], version) {
-			t.Errorf("%s: the row says %q", c.Name, row)
+			t.Errorf("%s: the row is %q", c.Name, row)
 		}
 		if version != "" && !strings.Contains(string(pins), `": "`+version+`"`) {
-			t.Errorf("%s: version %s is not installed to be run", c.Name, version)
+			t.Errorf("%s: the pinned version is not %s", c.Name, version)
 		}
 	}
 }

@@ -31,16 +31,16 @@ func TestSeen(t *testing.T) {
 	between := now
 	note("kim", "cursor", 7)
 	if diff := cmp.Diff([]string{"kim cursor 7", "ci codex 6"}, names(opened, "")); diff != "" {
-		t.Errorf("all (-want +got):\n%s", diff)
+		t.Errorf("Since(opened) (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"kim cursor 7"}, names(between, "")); diff != "" {
-		t.Errorf("since the page was opened (-want +got):\n%s", diff)
+		t.Errorf("Since(between) (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"ci codex 6"}, names(opened, "ci")); diff != "" {
-		t.Errorf("of one agent (-want +got):\n%s", diff)
+		t.Errorf("for one agent (-want +got):\n%s", diff)
 	}
 	if got := names(now, ""); got != nil {
-		t.Errorf("from now on: %q", got)
+		t.Errorf("Since(now) = %q", got)
 	}
 }
 
@@ -58,11 +58,12 @@ func TestSeenCountsSeldom(t *testing.T) {
 	last := now
 	s.Note(connect.Visit{Agent: "kim", Client: "cursor"}, func() int { return 1 })
 	if got := s.Since(last.Add(-time.Nanosecond), ""); len(got) != 1 || got[0].Tools != 1 {
-		t.Errorf("a client that came again at once: %+v", got)
+		t.Errorf("after a second visit at the same time: %+v", got)
 	}
 }
 
-// An agent with ever new client names evicts no visit of another agent, and the memory is limited.
+// An agent that sends many client names does not evict a visit of another agent, and the number of
+// visits is limited.
 func TestSeenIsBounded(t *testing.T) {
 	now := time.Now()
 	began := now.Add(-time.Second)
@@ -73,7 +74,7 @@ func TestSeenIsBounded(t *testing.T) {
 		s.Note(connect.Visit{Agent: "mallory", Client: fmt.Sprintf("%d%s\n\u202e", i, strings.Repeat("x", 1<<16))}, one)
 	}
 	if got := s.Since(began, "kim"); len(got) != 1 {
-		t.Errorf("kim's client is %v", got)
+		t.Errorf("the visits of kim are %v", got)
 	}
 	hostile := s.Since(began, "mallory")
 	if len(hostile) != 8 {
@@ -81,7 +82,7 @@ func TestSeenIsBounded(t *testing.T) {
 	}
 	for _, v := range hostile {
 		if len(v.Client) > 100 || strings.Contains(v.Client, "\n") {
-			t.Errorf("kept is %q", v.Client)
+			t.Errorf("the stored name is %q", v.Client)
 		}
 	}
 	for i := range 1000 {
