@@ -11,22 +11,22 @@ import (
 )
 
 func TestCode(t *testing.T) {
-	t.Run("is good once", func(t *testing.T) {
+	t.Run("is valid once", func(t *testing.T) {
 		c := signin.NewCodes(nil)
 		code := c.New()
-		for range 3 { // a preview looks repeatedly
+		for range 3 { // a preview opens the link several times
 			if !c.Takes(code) {
-				t.Fatal("looking at a code uses it up")
+				t.Fatal("Takes consumes the code")
 			}
 		}
 		if !c.Use(code) {
-			t.Error("a fresh code is not good")
+			t.Error("Use refuses a new code")
 		}
 		if c.Use(code) || c.Takes(code) {
-			t.Error("a code is good twice")
+			t.Error("a used code is valid")
 		}
 	})
-	t.Run("is good for one of many", func(t *testing.T) {
+	t.Run("is valid for one of many uses", func(t *testing.T) {
 		c := signin.NewCodes(nil)
 		code := c.New()
 		var good atomic.Int32
@@ -40,7 +40,7 @@ func TestCode(t *testing.T) {
 		}
 		wg.Wait()
 		if n := good.Load(); n != 1 {
-			t.Errorf("one code was good %d times", n)
+			t.Errorf("one code was valid for %d uses", n)
 		}
 	})
 	t.Run("ends after ten minutes", func(t *testing.T) {
@@ -49,20 +49,20 @@ func TestCode(t *testing.T) {
 			code := c.New()
 			time.Sleep(10*time.Minute - time.Nanosecond)
 			if !c.Takes(code) {
-				t.Error("it ends too early")
+				t.Error("the code expires within ten minutes")
 			}
 			time.Sleep(time.Nanosecond)
 			if c.Takes(code) || c.Use(code) {
-				t.Error("it is good after ten minutes")
+				t.Error("the code is valid after ten minutes")
 			}
 		})
 	})
-	t.Run("is of one process", func(t *testing.T) {
+	t.Run("belongs to one process", func(t *testing.T) {
 		if signin.NewCodes(nil).Use(signin.NewCodes(nil).New()) {
-			t.Error("a code of another process is good")
+			t.Error("a code of another process is valid")
 		}
 	})
-	t.Run("makes way for newer ones", func(t *testing.T) {
+	t.Run("is replaced by newer codes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := signin.NewCodes(nil)
 			first := c.New()
@@ -72,7 +72,7 @@ func TestCode(t *testing.T) {
 				newest = c.New()
 			}
 			if c.Takes(first) || !c.Takes(newest) {
-				t.Error("codes are kept without bound, or the newest is not")
+				t.Error("want the oldest code removed and the newest valid")
 			}
 		})
 	})

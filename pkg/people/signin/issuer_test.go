@@ -51,19 +51,19 @@ func newGate(t *testing.T, password string) *gate {
 	return g
 }
 
-// signIn goes to the issuer and returns its answer and what the browser kept.
+// signIn signs in at the issuer and returns its answer and the cookie.
 func (g *gate) signIn() (kept string, answer url.Values) {
 	g.t.Helper()
 	to, kept, err := g.Begin(g.t.Context(), []byte("tools/fs/read_file"))
 	require.OK(g.t, err)
 	at := g.issuer.Visit(to)
 	if !strings.HasPrefix(at.String(), back+"?") {
-		g.t.Fatalf("the issuer leads to %s", at)
+		g.t.Fatalf("the issuer redirects to %s", at)
 	}
 	return kept, at.Query()
 }
 
-// reason returns why an answer signs nobody in.
+// reason returns the reason with which Finish refuses an answer.
 func (g *gate) reason(kept string, answer url.Values) signin.Reason {
 	g.t.Helper()
 	who, _, err := g.Finish(g.t.Context(), kept, answer)
@@ -72,7 +72,7 @@ func (g *gate) reason(kept string, answer url.Values) signin.Reason {
 		g.t.Fatalf("Finish = %+v, %v", who, err)
 	}
 	if d := cmp.Diff(identity.Person{}, who); d != "" {
-		g.t.Errorf("it names somebody: %s", d)
+		g.t.Errorf("Finish returns a person: %s", d)
 	}
 	for _, secret := range []string{answer.Get("code"), answer.Get("state"), kept} {
 		if secret != "" && len(secret) > 10 && strings.Contains(err.Error(), secret) {
@@ -87,12 +87,12 @@ func TestSignIn(t *testing.T) {
 		password string
 		methods  any
 	}{
-		"a public client":                    {"", nil},
-		"a secret, said nothing":             {"p&ss word", nil},
-		"a secret in the header":             {"p&ss word", []string{"client_secret_post", "client_secret_basic"}},
-		"a secret in the form":               {"p&ss word", []string{"client_secret_post"}},
-		"a public client, said outright":     {"", []string{"none"}},
-		"an issuer that does not say it all": {"", []string{"client_secret_basic"}},
+		"a public client":                 {"", nil},
+		"a secret, no methods":            {"p&ss word", nil},
+		"a secret in the header":          {"p&ss word", []string{"client_secret_post", "client_secret_basic"}},
+		"a secret in the form":            {"p&ss word", []string{"client_secret_post"}},
+		"a public client, method none":    {"", []string{"none"}},
+		"a public client, wrong metadata": {"", []string{"client_secret_basic"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, tt.password)
@@ -142,7 +142,7 @@ func otherAt(s string, i int) string {
 	return s[:i] + letter + s[i+1:]
 }
 
-// Each invalid answer signs nobody in, with its own reason.
+// Finish refuses each invalid answer, with the right reason.
 func TestBadAnswers(t *testing.T) {
 	other := newGate(t, "")
 	otherKept, otherAnswer := other.signIn()
@@ -165,7 +165,7 @@ func TestBadAnswers(t *testing.T) {
 		"no code":                         {func(_ *string, a url.Values) { a.Del("code") }, signin.Malformed},
 		"two codes":                       {func(_ *string, a url.Values) { a.Add("code", "x") }, signin.Malformed},
 		"a refusal":                       {func(_ *string, a url.Values) { a.Set("error", "access_denied") }, signin.Refused},
-		"a refusal of nobody's":           {func(_ *string, a url.Values) { a.Set("error", "call me") }, signin.Refused},
+		"a refusal with an unknown code":  {func(_ *string, a url.Values) { a.Set("error", "call me") }, signin.Refused},
 		"a refusal of the client":         {func(_ *string, a url.Values) { a.Set("error", "unauthorized_client") }, signin.Unsuited},
 		"a refusal for now":               {func(_ *string, a url.Values) { a.Set("error", "temporarily_unavailable") }, signin.Unavailable},
 		"a refusal of another issuer": {func(_ *string, a url.Values) {
@@ -199,7 +199,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("Finish = %v, carried %q", err, carried)
 		}
 	})
-	t.Run("no issuer, of one that always names itself", func(t *testing.T) {
+	t.Run("no issuer in the answer, required", func(t *testing.T) {
 		g := newGate(t, "")
 		g.issuer.Bend(identitytest.Bend{Metadata: func(m map[string]any) { m["authorization_response_iss_parameter_supported"] = true }})
 		kept, answer := g.signIn()
@@ -208,7 +208,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("reason = %v", got)
 		}
 	})
-	t.Run("no issuer, of one that may not name itself", func(t *testing.T) {
+	t.Run("no issuer in the answer, optional", func(t *testing.T) {
 		g := newGate(t, "")
 		kept, answer := g.signIn()
 		answer.Del("iss")
@@ -216,7 +216,7 @@ func TestAnswers(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("words of a refusal stay in the log", func(t *testing.T) {
+	t.Run("the text of a refusal is only in the log", func(t *testing.T) {
 		g := newGate(t, "")
 		kept, answer := g.signIn()
 		answer.Set("error", "call_0800")
@@ -229,7 +229,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Each invalid ID token signs nobody in, with its own reason.
+// Finish refuses each invalid ID token, with the right reason.
 func TestBadTokens(t *testing.T) {
 	set := func(name string, value any) func(map[string]any) {
 		return func(c map[string]any) { c[name] = value }
@@ -247,10 +247,10 @@ func TestBadTokens(t *testing.T) {
 		"two audiences, and who": {identitytest.Bend{Token: set("aud", []string{"gate", "crm"})}, signin.OtherAudience},
 		"expired":                {identitytest.Bend{Token: set("exp", now.Add(-time.Minute).Unix())}, signin.OldToken},
 		"of yesterday":           {identitytest.Bend{Token: set("iat", now.Add(-24*time.Hour).Unix())}, signin.OldToken},
-		"of tomorrow":            {identitytest.Bend{Token: set("iat", now.Add(24*time.Hour).Unix())}, signin.OldToken},
-		"of no time":             {identitytest.Bend{Token: func(c map[string]any) { delete(c, "iat") }}, signin.OldToken},
-		"nobody's":               {identitytest.Bend{Token: func(c map[string]any) { delete(c, "sub") }}, signin.BadToken},
-		"of a reserved name":     {identitytest.Bend{Token: set("sub", "token:ci")}, signin.BadToken},
+		"issued tomorrow":        {identitytest.Bend{Token: set("iat", now.Add(24*time.Hour).Unix())}, signin.OldToken},
+		"no time of issue":       {identitytest.Bend{Token: func(c map[string]any) { delete(c, "iat") }}, signin.OldToken},
+		"no subject":             {identitytest.Bend{Token: func(c map[string]any) { delete(c, "sub") }}, signin.BadToken},
+		"a reserved subject":     {identitytest.Bend{Token: set("sub", "token:ci")}, signin.BadToken},
 		"groups of a wrong form": {identitytest.Bend{Token: set("groups", 7)}, signin.BadToken},
 		"a changed signature":    {identitytest.Bend{ID: func(s string) string { return s[:len(s)-5] + "AAAAA" }}, signin.BadToken},
 		"no token":               {identitytest.Bend{ID: func(string) string { return "" }}, signin.Nonsense},
@@ -307,10 +307,10 @@ func TestBadIssuers(t *testing.T) {
 		"an error of the server": {answering(500, "text/html", "<h1>oops</h1>"), signin.Unavailable},
 		"too many requests":      {answering(429, "text/plain", ""), signin.Unavailable},
 		"a page":                 {answering(200, "text/html", "<h1>Sign in</h1>"), signin.Nonsense},
-		"half an answer":         {answering(200, "application/json", `{"access_token":"x`), signin.Nonsense},
+		"a truncated answer":     {answering(200, "application/json", `{"access_token":"x`), signin.Nonsense},
 		"an empty answer":        {answering(200, "application/json", `{}`), signin.Nonsense},
 		"a list":                 {answering(200, "application/json", `[]`), signin.Nonsense},
-		"a client that is gone":  {answering(401, "application/json", `{"error":"invalid_client","error_description":"secret p"}`), signin.Unsuited},
+		"an unknown client":      {answering(401, "application/json", `{"error":"invalid_client","error_description":"secret p"}`), signin.Unsuited},
 		"a refusal with 200":     {answering(200, "application/json", `{"error":"invalid_grant"}`), signin.SpentCode},
 		"a redirect elsewhere": {identitytest.Bend{Trade: func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Location", "https://login.example.org/token")
@@ -361,12 +361,12 @@ func TestIssuerThatIsDown(t *testing.T) {
 
 func TestBadMetadata(t *testing.T) {
 	for name, metadata := range map[string]func(map[string]any){
-		"of another name":           func(m map[string]any) { m["issuer"] = "https://login.example.org" },
-		"that is nonsense":          func(m map[string]any) { m["issuer"] = 7 },
-		"without a sign-in":         func(m map[string]any) { delete(m, "authorization_endpoint") },
-		"with a sign-in in clear":   func(m map[string]any) { m["authorization_endpoint"] = "http://login.example.com/authorize" },
+		"with another issuer":       func(m map[string]any) { m["issuer"] = "https://login.example.org" },
+		"with an invalid issuer":    func(m map[string]any) { m["issuer"] = 7 },
+		"without sign-in endpoint":  func(m map[string]any) { delete(m, "authorization_endpoint") },
+		"with HTTP for sign-in":     func(m map[string]any) { m["authorization_endpoint"] = "http://login.example.com/authorize" },
 		"with a script for sign-in": func(m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" },
-		"without a place for codes": func(m map[string]any) { m["token_endpoint"] = "" },
+		"without token endpoint":    func(m map[string]any) { m["token_endpoint"] = "" },
 	} {
 		t.Run("metadata "+name, func(t *testing.T) {
 			g := newGate(t, "")
@@ -431,7 +431,7 @@ func TestEndSession(t *testing.T) {
 	}
 }
 
-// The metadata are read once an hour, and a sign-in also works with older ones.
+// The metadata are read once an hour. If the issuer is down, a sign-in uses older metadata.
 func TestMetadataAreKept(t *testing.T) {
 	g := newGate(t, "")
 	asked := 0
@@ -440,17 +440,17 @@ func TestMetadataAreKept(t *testing.T) {
 		g.signIn()
 	}
 	if asked != 1 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("requested %d times", asked)
 	}
 	g.ahead = time.Hour
 	g.signIn()
 	g.ahead += time.Hour
 	g.issuer.Down(true)
-	if _, _, err := g.Begin(t.Context(), nil); asked != 3 || err != nil { // in vain
-		t.Errorf("asked %d times, %v", asked, err)
+	if _, _, err := g.Begin(t.Context(), nil); asked != 3 || err != nil { // without an answer
+		t.Errorf("requested %d times, %v", asked, err)
 	}
 	g.ahead += 25 * time.Hour
 	if _, _, err := g.Begin(t.Context(), nil); reasonOf(err) != signin.Unavailable {
-		t.Errorf("with metadata of the day before: %v", err)
+		t.Errorf("with metadata that are a day old: %v", err)
 	}
 }

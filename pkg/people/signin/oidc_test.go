@@ -27,7 +27,7 @@ func TestSessionOfAnIssuer(t *testing.T) {
 			t.Errorf("Find = %+v, %v", s, err)
 		}
 	})
-	t.Run("is not another's of the same name", func(t *testing.T) {
+	t.Run("is not visible to another person of the same name", func(t *testing.T) {
 		f := begin(t)
 		one, again, other, owner := f.open(person("kim", "1")), f.open(person("kim@example.com", "1")), f.open(person("kim", "2")), f.open(kim)
 		mine, err := f.Find(t.Context(), one)
@@ -38,35 +38,35 @@ func TestSessionOfAnIssuer(t *testing.T) {
 			t.Errorf("Own = %+v, %v", own, err)
 		}
 		if err := f.Revoke(t.Context(), mine, theirs.ID); !errors.Is(err, signin.ErrNotFound) {
-			t.Errorf("Revoke of another's = %v", err)
+			t.Errorf("Revoke of another person's session = %v", err)
 		}
 		if n, err := f.RevokeOthers(t.Context(), mine); n != 1 || err != nil {
 			t.Errorf("RevokeOthers = %d, %v", n, err)
 		}
 		if got := f.actors(one, again, other, owner); got != "kim,,kim,kim," {
-			t.Errorf("open are %s", got)
+			t.Errorf("valid sessions: %s", got)
 		}
 	})
 	for name, setting := range map[string]string{"another issuer": "https://login.example.org gate", "another client": client + "2", "nobody": ""} {
-		t.Run("is over with "+name+" in the settings", func(t *testing.T) {
+		t.Run("ends with "+name+" in the settings", func(t *testing.T) {
 			f := begin(t)
 			cookie := f.open(person("kim", "1"))
 			f.options.Client = setting
 			if f.process().actor(cookie) != "" {
-				t.Error("it is open")
+				t.Error("the session is valid")
 			}
 		})
 	}
-	t.Run("of no subject lets nobody in", func(t *testing.T) {
+	t.Run("is invalid without a subject", func(t *testing.T) {
 		f := begin(t)
 		if cookie := f.open(signin.Person{Actor: "kim", Way: signin.WayOIDC}); f.actor(cookie) != "" {
-			t.Error("it is open")
+			t.Error("the session is valid")
 		}
 	})
-	t.Run("with no issuer in the settings", func(t *testing.T) {
+	t.Run("is invalid without an issuer in the settings", func(t *testing.T) {
 		f := newFixture(t)
 		if cookie := f.open(person("kim", "1")); f.actor(cookie) != "" {
-			t.Error("it is open")
+			t.Error("the session is valid")
 		}
 	})
 }

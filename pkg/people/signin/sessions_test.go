@@ -72,12 +72,12 @@ func TestSessionLife(t *testing.T) {
 			for range 3 {
 				time.Sleep(time.Hour - 1)
 				if f.actor(cookie) != "kim" {
-					t.Fatal("a session in use ends")
+					t.Fatal("a used session ended")
 				}
 			}
 			time.Sleep(time.Hour)
 			if f.actor(cookie) != "" {
-				t.Error("it is open after an hour without use")
+				t.Error("the session is valid after an hour without use")
 			}
 		})
 	})
@@ -89,11 +89,11 @@ func TestSessionLife(t *testing.T) {
 				time.Sleep(20 * time.Minute)
 			}
 			if took := time.Since(began); took != 8*time.Hour {
-				t.Errorf("it ends after %v", took)
+				t.Errorf("the session ends after %v", took)
 			}
 		})
 	})
-	t.Run("ends after an hour in which it is only looked at", func(t *testing.T) {
+	t.Run("ends after an hour in which only Look reads it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			cookie, began := f.open(kim), time.Now()
@@ -104,7 +104,7 @@ func TestSessionLife(t *testing.T) {
 				time.Sleep(20 * time.Second)
 			}
 			if took := time.Since(began); took != time.Hour {
-				t.Errorf("it ends after %v", took)
+				t.Errorf("the session ends after %v", took)
 			}
 		})
 	})
@@ -127,14 +127,14 @@ func TestSessionLife(t *testing.T) {
 }
 
 func TestSession(t *testing.T) {
-	t.Run("is no other text", func(t *testing.T) {
+	t.Run("is not found for another text", func(t *testing.T) {
 		f := newFixture(t)
 		cookie := f.open(kim)
 		s, err := f.Find(t.Context(), cookie)
 		require.OK(t, err)
 		for _, made := range []string{"", "x", token.Random(), s.ID, s.ID[:43], cookie.Reveal() + " ", cookie.Reveal()[1:], strings.Repeat("x", 1<<20)} {
 			if f.actor(secret.New(made)) != "" {
-				t.Errorf("%.50q is taken for a session", made)
+				t.Errorf("Find accepts %.50q", made)
 			}
 		}
 		if strings.Contains(fmt.Sprintf("%+v", s), cookie.Reveal()) {
@@ -159,10 +159,10 @@ func TestSession(t *testing.T) {
 			t.Errorf("Find = %+v, %v", s, err)
 		}
 	})
-	t.Run("of an unknown way or form lets nobody in", func(t *testing.T) {
+	t.Run("is invalid with an unknown way or format", func(t *testing.T) {
 		f := newFixture(t)
 		if cookie := f.open(signin.Person{Actor: "kim", Way: "carrier pigeon"}); f.actor(cookie) != "" {
-			t.Error("an unknown way")
+			t.Error("a session with an unknown way is valid")
 		}
 		cookie := f.open(kim)
 		s, err := f.Find(t.Context(), cookie)
@@ -171,7 +171,7 @@ func TestSession(t *testing.T) {
 		_, err = f.store.Put(t.Context(), s)
 		require.OK(t, err)
 		if f.actor(cookie) != "" {
-			t.Error("an unknown form, which may say that he only looks")
+			t.Error("a session in an unknown format is valid")
 		}
 	})
 }
@@ -198,7 +198,7 @@ func TestSessionEnds(t *testing.T) {
 		here, there, one, two, three := shared(t)
 		require.OK(t, there.End(t.Context(), one))
 		if got := here.actors(one, two, three); got != ",kim,sam," {
-			t.Errorf("open are %s", got)
+			t.Errorf("valid sessions: %s", got)
 		}
 	})
 	t.Run("by its owner, by id", func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestSessionEnds(t *testing.T) {
 		require.OK(t, err)
 		require.OK(t, there.Revoke(t.Context(), signin.Session{Actor: "kim"}, mine.ID))
 		if got := here.actors(one, two, three); got != ",kim,sam," {
-			t.Errorf("open are %s", got)
+			t.Errorf("valid sessions: %s", got)
 		}
 		if err := there.Revoke(t.Context(), signin.Session{Actor: "kim"}, mine.ID); !errors.Is(err, signin.ErrNotFound) {
 			t.Errorf("Revoke again = %v", err)
@@ -219,7 +219,7 @@ func TestSessionEnds(t *testing.T) {
 		sams, err := here.Find(t.Context(), three)
 		require.OK(t, err)
 		if err := there.Revoke(t.Context(), signin.Session{Actor: "kim"}, sams.ID); !errors.Is(err, signin.ErrNotFound) || here.actor(three) != "sam" {
-			t.Errorf("Revoke of another's = %v", err)
+			t.Errorf("Revoke of another person's session = %v", err)
 		}
 	})
 	t.Run("with all others of its owner", func(t *testing.T) {
@@ -230,10 +230,10 @@ func TestSessionEnds(t *testing.T) {
 			t.Errorf("RevokeOthers = %d, %v", n, err)
 		}
 		if got := there.actors(one, two, three); got != "kim,,sam," {
-			t.Errorf("open are %s", got)
+			t.Errorf("valid sessions: %s", got)
 		}
 	})
-	t.Run("although a request notes its use just then", func(t *testing.T) {
+	t.Run("although a request stores its use at the same time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			here, there, one, _, _ := shared(t)
 			time.Sleep(6 * time.Minute)
@@ -242,10 +242,10 @@ func TestSessionEnds(t *testing.T) {
 				return false, there.End(t.Context(), one)
 			}
 			if here.actor(one) != "" {
-				t.Error("it is open")
+				t.Error("the session is valid")
 			}
 			if there.actor(one) != "" {
-				t.Error("it is back")
+				t.Error("the session is valid again")
 			}
 		})
 	})
@@ -260,12 +260,12 @@ func TestSessionsMakeRoom(t *testing.T) {
 			there.open(kim)
 		}
 		if got := here.actors(one, two, three); got != "kim,kim,sam," {
-			t.Errorf("of 16: open are %s", got)
+			t.Errorf("with 16 sessions, valid: %s", got)
 		}
 		time.Sleep(time.Second)
 		there.open(kim)
 		if got := here.actors(one, two, three); got != ",kim,sam," && got != "kim,,sam," {
-			t.Errorf("of 17: open are %s", got)
+			t.Errorf("with 17 sessions, valid: %s", got)
 		}
 		for i := range 600 {
 			time.Sleep(time.Second)
@@ -291,26 +291,26 @@ func TestSessionOfAToken(t *testing.T) {
 		require.OK(t, err)
 		cookie = f.open(signin.Person{Actor: "token:kim", Way: signin.WayToken, Token: tok.ID})
 		if f.actor(cookie) != "token:kim" {
-			t.Fatal("it is not open")
+			t.Fatal("the session is invalid")
 		}
 		return f, tokens, tok, cookie
 	}
 	ends := func(t *testing.T, f *fixture, cookie secret.Text) {
 		t.Helper()
 		if f.actor(cookie) != "" {
-			t.Error("it is open")
+			t.Error("the session is valid")
 		}
 		if all, err := f.store.List(t.Context()); err != nil || len(all) > 0 {
-			t.Errorf("it is kept: %v, %v", all, err)
+			t.Errorf("the session is still stored: %v, %v", all, err)
 		}
 		if !strings.Contains(f.log.String(), "session ended with what it was made of") || strings.Contains(f.log.String(), cookie.Reveal()) {
 			t.Errorf("log: %s", f.log)
 		}
 	}
 	for name, harm := range map[string]func(*token.Token){
-		"revoked":                      func(t *token.Token) { *t = t.Revoke("sam", time.Now()) },
-		"no admin's any more":          func(t *token.Token) { t.Admin = false },
-		"in a form of a newer program": func(t *token.Token) { t.Format = token.Format + 1 },
+		"revoked":                        func(t *token.Token) { *t = t.Revoke("sam", time.Now()) },
+		"without admin rights":           func(t *token.Token) { t.Admin = false },
+		"in the form of a newer program": func(t *token.Token) { t.Format = token.Format + 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, tokens, tok, cookie := admin(t)
@@ -328,7 +328,7 @@ func TestSessionOfAToken(t *testing.T) {
 			f, _, _, cookie := admin(t)
 			time.Sleep(50 * time.Minute)
 			if f.actor(cookie) == "" {
-				t.Error("it ends too early")
+				t.Error("the session ends too early")
 			}
 			time.Sleep(40 * time.Minute)
 			ends(t, f, cookie)
@@ -339,7 +339,7 @@ func TestSessionOfAToken(t *testing.T) {
 		require.OK(t, f.Revoke(t.Context(), signin.Session{Actor: "token:kim"}, soleID(t, f)))
 		ends(t, f, f.open(signin.Person{Actor: "token:kim", Way: signin.WayToken, Token: "none"}))
 	})
-	t.Run("that is not taken any more", func(t *testing.T) {
+	t.Run("that is no longer accepted", func(t *testing.T) {
 		f, _, _, cookie := admin(t)
 		f.options.Tokens = nil
 		ends(t, f.process(), cookie)
@@ -362,7 +362,7 @@ func TestSessionOfTheBootstrapToken(t *testing.T) {
 	f = f.process()
 	cookie := f.open(signin.Person{Actor: "bootstrap", Way: signin.WayBootstrap})
 	if f.actor(cookie) != "bootstrap" {
-		t.Error("it is not open")
+		t.Error("the session is invalid")
 	}
 	if s, err := f.Find(t.Context(), cookie); err != nil || s.Token == f.options.Bootstrap {
 		t.Errorf("the store has the setting: %+v, %v", s, err)
@@ -371,11 +371,11 @@ func TestSessionOfTheBootstrapToken(t *testing.T) {
 		other := *f
 		other.options.Bootstrap = setting
 		if other.process().actor(other.open(signin.Person{Actor: "bootstrap", Way: signin.WayBootstrap})) != "" && setting == "" {
-			t.Error("a session of no token is open")
+			t.Error("a session without a token is valid")
 		}
 		cookie := f.open(signin.Person{Actor: "bootstrap", Way: signin.WayBootstrap})
 		if other.process().actor(cookie) != "" {
-			t.Errorf("with %s as the setting it is open", name)
+			t.Errorf("with the setting %s the session is valid", name)
 		}
 	}
 }
@@ -404,7 +404,7 @@ func TestSessionWithoutStores(t *testing.T) {
 				}
 				_, find := f.Find(t.Context(), cookie)
 				if want := op == "Docs"; errors.Is(find, down) != want || errors.Is(find, signin.ErrNotFound) {
-					t.Errorf("Find = %v; a use that is not noted stops nobody", find)
+					t.Errorf("Find = %v; want an error only if the session cannot be read", find)
 				}
 				_, open := f.Open(t.Context(), kim, "")
 				if want := op == "Put" || op == "List"; errors.Is(open, down) != want {
@@ -435,7 +435,7 @@ func TestSessionWithoutStores(t *testing.T) {
 			t.Errorf("Find = %v, want the store's error", err)
 		}
 		if all, err := f.store.List(t.Context()); err != nil || len(all) != 1 {
-			t.Errorf("it was ended: %v, %v", all, err)
+			t.Errorf("the session was removed: %v, %v", all, err)
 		}
 	})
 }
@@ -445,16 +445,16 @@ func TestCSRF(t *testing.T) {
 	one, two := f.open(kim), f.open(kim)
 	proof := f.CSRF(one)
 	if !token.SameHash(f.process().CSRF(one), proof) {
-		t.Error("another process refuses it")
+		t.Error("another process computes another value")
 	}
 	s, err := f.Find(t.Context(), one)
 	require.OK(t, err)
 	for _, other := range []string{"", proof[1:], proof + "0", strings.ToUpper(proof), f.CSRF(two), s.ID, one.Reveal(), f.CSRF(secret.New(s.ID))} {
 		if token.SameHash(f.CSRF(one), other) {
-			t.Errorf("%q is taken", other)
+			t.Errorf("%q has the same value", other)
 		}
 	}
 	if proof == s.ID || len(proof) != 64 {
-		t.Errorf("the proof is %q", proof)
+		t.Errorf("the value is %q", proof)
 	}
 }

@@ -20,14 +20,14 @@ import (
 // TestStore tests each promise of a [signin.Store].
 func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *signin.Store){
-		"what was never kept is not found":                       missing,
+		"an unknown session is not found":                        missing,
 		"a session comes back as it was put":                     roundTrip,
 		"a write of an old rev is a conflict and stores nothing": staleRev,
 		"a first write of a session that exists is a conflict":   secondFirst,
 		"a deleted session stays deleted":                        deleted,
 		"delete removes one session, once":                       deleteOne,
-		"one that expired is not found and not listed":           expired,
-		"all are listed by id":                                   list,
+		"an expired session is not found and not listed":         expired,
+		"all sessions are listed by id":                          list,
 		"the form of a newer program is kept":                    keepsFormat,
 		"an ended context stores nothing":                        endedContext,
 	} {
@@ -35,8 +35,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// An unreadable session signs nobody in, and blocks nobody else. A session that a driver keeps a
-// second longer has ended anyway.
+// Get fails for an unreadable session, and List skips it. A session has expired even if the driver
+// still has it.
 func TestStoreOfOthers(t *testing.T) {
 	docs := &documenttest.Store{Now: func() time.Time { return time.Now().Add(-time.Minute) }}
 	st := signin.NewStore(docs, nil)
