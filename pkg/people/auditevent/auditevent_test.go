@@ -73,11 +73,11 @@ func TestAudited(t *testing.T) {
 	}
 	out.err = errors.New("no room")
 	if err := put(approval.ActionDisable); err != nil || !strings.Contains(log.String(), "no room") || !strings.Contains(log.String(), "git:git_push") {
-		t.Errorf("Put = %v, want what was stored to stand; log: %s", err, log)
+		t.Errorf("Put = %v, want no error and a logged failure; log: %s", err, log)
 	}
 }
 
-// Each version is recorded once, by any process, and a version that comes back is recorded again.
+// Only one process records a version, and a version that returns later is recorded again.
 func TestFiles(t *testing.T) {
 	kept, out, log := new(audittest.Mem), &sink{}, &local.Buffer{}
 	now := audittest.Start
@@ -139,12 +139,12 @@ func TestFiles(t *testing.T) {
 	kept.OnPut = nil
 	see(one, refused, state.Part{})
 	if lines := kept.Lines(); len(lines) != len(want)+1 || !strings.Contains(log.String(), "no room") {
-		t.Errorf("what could not be recorded is recorded %d times later; log: %s", len(lines)-len(want), log)
+		t.Errorf("the failed record is written %d times later, want once; log: %s", len(lines)-len(want), log)
 	}
 }
 
-// After many writes in one call, each stored write has its line. A store that takes one write a
-// call returns ErrUnsupported.
+// After many writes in one call, each stored write has its line. A store without batches returns
+// ErrUnsupported.
 func TestAuditedTogether(t *testing.T) {
 	out := &sink{}
 	kept, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
@@ -167,9 +167,9 @@ func TestAuditedTogether(t *testing.T) {
 		t.Errorf("PutAll = %+v, want two stored and a conflict", written)
 	}
 	if len(out.lines) != 1 || out.lines[0].Tool != "git:a" || out.lines[0].Time.IsZero() {
-		t.Errorf("lines = %+v, want that of git:a", out.lines)
+		t.Errorf("lines = %+v, want one for git:a", out.lines)
 	}
 	if _, err := together(auditevent.Audited(new(approvaltest.Mem), audit.NewLog(out), slog.New(slog.DiscardHandler))); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("PutAll of a store that takes one write a call = %v, want ErrUnsupported", err)
+		t.Errorf("PutAll of a store without batches = %v, want ErrUnsupported", err)
 	}
 }

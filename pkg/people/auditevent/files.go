@@ -66,7 +66,7 @@ func (f *Files) see(ctx context.Context, key string, p state.Part, taken, refuse
 		l.Action, l.Note = refused, "the file is gone"+stays
 	case p.Version != "" && p.Err == nil:
 		l.Action, l.Hash = taken, tool.Hash(p.Version)
-	default: // there is no news
+	default: // nothing changed
 		return
 	}
 	now := l.Action + " " + string(l.Hash)

@@ -51,8 +51,8 @@ type Action struct {
 
 // Restore settles every record that the store lost, from the catalog and from later locking actions
 // of people. Then it repeats other actions that locked or revoked something after the last write to
-// the store: items, stops, agent tokens and grants. It unlocks nothing that is locked in both the
-// store and the catalog. settle, which may be nil, changes how a record is settled.
+// the store: items, stops, agent tokens and grants. It unlocks nothing that is locked in the store
+// and in the catalog. settle, which may be nil, changes how a record is settled.
 //
 // Restore reads the audit before it writes anything. After an interruption, another call continues,
 // because each record is settled and locked in one write.

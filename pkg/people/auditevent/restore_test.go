@@ -48,7 +48,7 @@ func newLoss(t *testing.T) *loss {
 	return l
 }
 
-// did writes an event with a time in minutes after noon.
+// did writes an event. Its time is minute minutes after noon.
 func (l *loss) did(minute int, event audit.Line) {
 	l.t.Helper()
 	event.V, event.Kind, event.Actor, event.Time = audit.Version, audit.KindEvent, "ann", noon.Add(time.Duration(minute)*time.Minute)
@@ -80,7 +80,7 @@ func (l *loss) stopped() (list []string) {
 }
 
 func TestRestoreStops(t *testing.T) {
-	const no = "no fit reason \u2028"
+	const no = "not a valid reason \u2028"
 	begin := func(subject string) audit.Line { return audit.Line{Action: "stop", Subject: subject, Note: "it loops"} }
 	end := func(subject string) audit.Line { return audit.Line{Action: "stop_undone", Subject: subject} }
 	for name, test := range map[string]struct {
@@ -101,7 +101,7 @@ func TestRestoreStops(t *testing.T) {
 			l.did(2, end("server:git"))
 			l.did(3, begin("server:git"))
 		}, []string{`server "git" stopped by ann: it loops`}},
-		"both at one moment": {func(l *loss) {
+		"both at the same time": {func(l *loss) {
 			l.did(1, begin("server:git"))
 			l.did(1, end("server:git"))
 		}, []string{`server "git" stopped by ann: it loops`}},
@@ -111,23 +111,23 @@ func TestRestoreStops(t *testing.T) {
 			l.did(3, end("server:git"))
 			l.spoil("other", "these")
 		}, []string{`server "git" stopped by ann: it loops`}},
-		"a target that is none": {func(l *loss) {
+		"an invalid target": {func(l *loss) {
 			l.did(1, begin("token:git"))
 			l.did(1, begin("server:"))
 			l.did(1, begin("server:*"))
 		}, nil},
-		"a reason that is none": {func(l *loss) {
+		"an invalid reason": {func(l *loss) {
 			l.did(1, audit.Line{Action: "stop", Subject: "all", Note: no + strings.Repeat("x", stop.MaxReason)})
 		}, []string{"everything stopped by ann: stopped before the approvals were lost"}},
-		"the store has it": {func(l *loss) {
+		"the store has the stop": {func(l *loss) {
 			l.did(1, begin("server:git"))
 			l.put(stop.Stops{List: []stop.Stop{{Target: stop.Target{Server: "git"}, Reason: "first", By: "bob", At: noon}}})
 		}, []string{`server "git" stopped by bob: first`}},
-		"the store knows that it was undone": {func(l *loss) {
+		"the store has the undo": {func(l *loss) {
 			l.did(1, begin("server:git"))
 			l.put(stop.Stops{Ended: []stop.Ended{{Target: stop.Target{Server: "git"}, At: noon.Add(time.Minute - time.Second)}}})
 		}, nil},
-		"the store knows that an earlier one was undone": {func(l *loss) {
+		"the store has the undo of an earlier stop": {func(l *loss) {
 			l.did(10, begin("server:git"))
 			l.put(stop.Stops{Ended: []stop.Ended{{Target: stop.Target{Server: "git"}, At: noon}}})
 		}, []string{`server "git" stopped by ann: it loops`}},
@@ -140,7 +140,7 @@ func TestRestoreStops(t *testing.T) {
 				t.Errorf("stopped (-want +got):\n%s", diff)
 			}
 			if again := l.restore(); again != nil {
-				t.Errorf("a second time it closes %v", again)
+				t.Errorf("a second Restore repeats %v", again)
 			}
 		})
 	}
@@ -183,7 +183,7 @@ func TestRestoreTokens(t *testing.T) {
 	l.did(2, audit.Line{Action: "token_revoked", Subject: "token:ci", Note: "id " + gone})
 	l.did(3, audit.Line{Action: "token_revoked", Subject: "token:ci", Note: "id of another store"})
 	if diff := cmp.Diff([]string{"token:ci token_revoked"}, l.restore()); diff != "" {
-		t.Errorf("closed (-want +got):\n%s", diff)
+		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 	for id, live := range map[string]bool{gone: false, good: true} {
 		if x, err := token.NewStore(l.store).Token(t.Context(), id); err != nil || x.Live(time.Now()) != live {
@@ -191,7 +191,7 @@ func TestRestoreTokens(t *testing.T) {
 		}
 	}
 	if again := l.restore(); again != nil {
-		t.Errorf("a second time it closes %v", again)
+		t.Errorf("a second Restore repeats %v", again)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestRestoreGrants(t *testing.T) {
 	}
 	l.did(2, audit.Line{Action: "request_decided", Tool: "git:push1", Request: ids[1], Subject: "agent:token:ci", Note: "allowed for 1 hour: it was not revoked"})
 	if diff := cmp.Diff([]string{"git:push0 for agent:token:ci revoked"}, l.restore()); diff != "" {
-		t.Errorf("closed (-want +got):\n%s", diff)
+		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 	g, err := requests.Granted(t.Context(), agent.Key())
 	require.OK(t, err)
@@ -233,7 +233,7 @@ func TestRestoreGrants(t *testing.T) {
 		}
 	}
 	if again := l.restore(); again != nil {
-		t.Errorf("a second time it closes %v", again)
+		t.Errorf("a second Restore repeats %v", again)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestRestoreUnknownAndLongNames(t *testing.T) {
 	out, err := p.Restore(t.Context(), snap, "kim", nil)
 	require.OK(t, err)
 	if len(out.Closing) != 1 || out.Closing[0].About != r.ID().String() || len(out.Unknown) != 1 || out.Unknown[0].About != "web:gone" {
-		t.Errorf("it says %+v", out)
+		t.Errorf("Restore = %+v", out)
 	}
 	if got, err := l.store.Get(t.Context(), r.ID()); err != nil || got.State != approval.Blocked {
 		t.Errorf("the resource is %+v, %v", got, err)

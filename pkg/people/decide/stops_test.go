@@ -38,7 +38,7 @@ func TestUndoneStopsAreKnown(t *testing.T) {
 			}
 			for _, s := range held.List {
 				if !slices.ContainsFunc(after.Ended, func(e stop.Ended) bool { return e.Target == s.Target && e.At.Equal(s.At) }) {
-					t.Errorf("the stop of %s at %v is not in Ended: %+v", s.Target, s.At, after.Ended)
+					t.Errorf("stop of %s at %v not in Ended: %+v", s.Target, s.At, after.Ended)
 				}
 			}
 			if _, err := f.service.UndoStops(f.ctx); err != nil {

@@ -36,7 +36,7 @@ func TestPost(t *testing.T) {
 	p.Wake = func(_ context.Context, id string) error { woken = append(woken, id); return nil }
 	p.Notify(t.Context(), notify.Event{Kind: notify.Decided, Request: "R-1"})
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // the request has been answered
+	cancel() // as after the answer to a request
 	e := notify.Event{Kind: notify.RequestMade, Request: "R-7KQ2M4XD", Agent: "ci"}
 	p.Notify(ctx, e)
 	p.Notify(ctx, e)
@@ -50,12 +50,12 @@ func TestPost(t *testing.T) {
 	}
 }
 
-// A failing notification makes nothing else fail, and is logged.
+// If a notification fails, nothing else fails, and the error is logged.
 func TestPostThatFails(t *testing.T) {
 	docs, log := new(documenttest.Store), new(local.Buffer)
 	p := newEnqueuer(docs, log, "request")
 	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { return false, errors.New("no room") }
-	p.Wake = func(context.Context, string) error { t.Error("woken for nothing"); return nil }
+	p.Wake = func(context.Context, string) error { t.Error("unexpected Wake"); return nil }
 	p.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"})
 	if !strings.Contains(log.String(), "people are not told") || !strings.Contains(log.String(), "no room") {
 		t.Errorf("log: %s", log)
@@ -72,7 +72,7 @@ func TestPostThatFails(t *testing.T) {
 	began := time.Now()
 	p.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-2"})
 	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it waits %v for a store that does not answer", took)
+		t.Errorf("Notify waits %v for a store that does not answer", took)
 	}
 }
 

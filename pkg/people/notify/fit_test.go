@@ -23,6 +23,6 @@ func TestFitOfARequest(t *testing.T) {
 		ids[e.ID] = true
 	}
 	if e := (notify.Event{ID: "mine", Request: "R-7KQ2M4XD", Path: "/admin/requests"}).Fit(asked.At); e.ID != "mine" || e.Path != "/admin/requests" {
-		t.Errorf("an id and a page of its own: %+v", e)
+		t.Errorf("with its own id and page: %+v", e)
 	}
 }

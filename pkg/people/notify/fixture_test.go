@@ -34,7 +34,7 @@ type message struct {
 	body   string
 }
 
-// A stub receives messages over HTTP, and answers as the test says.
+// A stub receives messages over HTTP, and answers as the test requires.
 type stub struct {
 	*httptest.Server
 	mu     sync.Mutex

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// For all names, messages have no markup, second line or foreign address.
+// For all names, messages have no markup, one line, and no address of others.
 func FuzzMessage(f *testing.F) {
 	for _, kind := range kinds() {
 		f.Add(kind, "declined", "<!channel>", "`<https://evil.example|x>`", "@here\n*b*", "//evil.example", 3)
@@ -25,11 +25,11 @@ func FuzzMessage(f *testing.F) {
 		m := messageOf(e.Fit(time.Unix(1, 0)), "https://gate.example.com")
 		marked := m.slackMarkup()
 		if strings.ContainsAny(marked, "<>\n\r") || strings.Count(marked, "`")%2 != 0 || !utf8.ValidString(marked) || utf8.RuneCountInString(marked) > 3000 {
-			t.Errorf("Slack finds markup in %q", marked)
+			t.Errorf("the text for Slack has markup: %q", marked)
 		}
 		for _, plain := range []string{m.plain(), m.subject} {
 			if strings.Contains(plain, "://") || strings.ContainsAny(plain, "\n\r") || text.Reveal(plain) != plain {
-				t.Errorf("a reader of mail finds something in %q", plain)
+				t.Errorf("the mail has an address, a line end or hidden text: %q", plain)
 			}
 		}
 		if !strings.HasPrefix(m.link, "https://gate.example.com/admin") || strings.ContainsAny(m.link, "<>|\" \n") {

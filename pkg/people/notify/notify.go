@@ -34,7 +34,7 @@ const (
 	SignInEnded   Kind = "connection_ended" // the gateway's sign-in at a server ended
 )
 
-// An Event is something of which people are notified once. It has names, codes and numbers, and no
+// An Event is something about which people get one notice. It has names, codes and numbers, and no
 // text of a server or an agent.
 type Event struct {
 	ID      string    `json:"id"` // events with the same id are sent once; "": the outbox makes an id

@@ -75,7 +75,7 @@ func NewOutbox(docs document.Store, now func() time.Time) *Outbox {
 }
 
 // Put stores the event as [Event.Fit] returns it, unless an event with its id was put within
-// [Remember]. It returns [ErrFull] if about [MaxOpen] notices are open. Then it stores neither the
+// [Remember]. If about [MaxOpen] notices are open, it returns [ErrFull], and stores neither the
 // event nor its id. It reads nothing.
 //
 // Put returns ErrFull if all slots of the event are full. With few notices this does not happen. If

@@ -27,15 +27,15 @@ func TestOutbox(t *testing.T) {
 		"an empty outbox has nothing":                  emptyBox,
 		"an event comes back as it was put":            roundTrip,
 		"the oldest comes first":                       oldestFirst,
-		"an event is put once, also after it was told": putOnce,
-		"an event without an id is one of its own":     withoutID,
-		"an id is forgotten in the end":                forgotten,
-		"of racing senders one gets a notice":          racingSenders,
-		"what another changed is taken":                takenNotice,
-		"what was removed is gone, and taken":          removedNotice,
-		"a flood is bounded, and what was there stays": floodOfEvents,
+		"an event is put once, also after it was sent": putOnce,
+		"events without an id are different events":    withoutID,
+		"an id is forgotten after its time":            forgotten,
+		"one of several senders gets a notice":         racingSenders,
+		"a notice that another sender changed":         takenNotice,
+		"a removed notice":                             removedNotice,
+		"many events are limited, earlier ones stay":   floodOfEvents,
 		"a long event is clipped":                      longEvent,
-		"an ended context keeps nothing":               endedContext,
+		"an ended context stores nothing":              endedContext,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := new(notifytest.Clock)
@@ -143,7 +143,7 @@ func putOnce(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 	c.Pass(notify.Remember - time.Minute)
 	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	if list := pending(t, box); len(list) > 0 {
-		t.Errorf("it is told again: %v", ids(list))
+		t.Errorf("the event is pending again: %v", ids(list))
 	}
 }
 
@@ -160,7 +160,7 @@ func withoutID(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	}
 	list := ids(pending(t, box))
 	if len(list) != 3 || list[0] == list[1] || list[0] == "" {
-		t.Errorf("Pending = %q, want two of their own, and one of a request", list)
+		t.Errorf("Pending = %q, want two different ids, and one of a request", list)
 	}
 }
 
@@ -269,7 +269,7 @@ func floodOfEvents(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	wg.Wait()
 	list := pending(t, box)
 	if len(list) > notify.MaxOpen || len(list) < notify.MaxOpen/2 || full.Load() != int64(notify.MaxOpen+200-len(list)) {
-		t.Errorf("%d are open, %d were refused", len(list), full.Load())
+		t.Errorf("%d notices are open, %d events were refused", len(list), full.Load())
 	}
 	for _, n := range list[:50] { // a removal whose answer is lost is retried, and then the notice is gone
 		if err := box.Remove(t.Context(), n); err != nil && !errors.Is(err, notify.ErrTaken) {
@@ -279,7 +279,7 @@ func floodOfEvents(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	if rest := pending(t, box); len(rest) != len(list)-50 || slices.ContainsFunc(rest, func(n notify.Notice) bool {
 		return slices.Contains(ids(list[:50]), n.Event.ID)
 	}) {
-		t.Errorf("%d of %d are open when 50 were removed", len(rest), len(list))
+		t.Errorf("%d of %d are open after 50 removals", len(rest), len(list))
 	}
 	held := 0
 	for n := range 50 { // the outbox does not remember refused events, so they can be put again
@@ -291,7 +291,7 @@ func floodOfEvents(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 		}
 	}
 	if held < 5 {
-		t.Errorf("of 50 that have room now %d are kept", held)
+		t.Errorf("of 50 events that fit now, %d are stored", held)
 	}
 }
 
@@ -309,7 +309,7 @@ func longEvent(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	}
 	got := list[0].Event
 	if len(got.ID) > 200 || len(got.Agent) > 500 || strings.ContainsAny(got.By, "\n\x00") || len(got.Items) != notify.MaxItems || got.More != 201-notify.MaxItems {
-		t.Errorf("it is kept as %+v", got)
+		t.Errorf("the stored event is %+v", got)
 	}
 }
 

@@ -61,7 +61,7 @@ func hostile() notify.Event {
 	}
 }
 
-// pretty formats messages for comparison by people.
+// pretty formats messages so that people can compare them.
 func pretty(t *testing.T, all []message) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -72,7 +72,7 @@ func pretty(t *testing.T, all []message) string {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(out.String())
 }
 
-// The messages have exactly these words, and hostile texts stay text.
+// The messages are as in the golden file, and malicious texts do not become markup.
 func TestPayloads(t *testing.T) {
 	room, hook := newStub(t), newStub(t)
 	o := newOffice(t, slack(room.URL), webhook(hook.URL))
@@ -100,11 +100,11 @@ func TestPayloads(t *testing.T) {
 		}
 		require.OK(t, json.Unmarshal([]byte(m.body), &got))
 		if strings.ContainsAny(got.Text, "<>\n\u202e") || strings.Count(got.Text, "`")%2 != 0 || len(got.Text) > 2900 || got.Text != got.Blocks[0].Text.Text {
-			t.Errorf("Slack would see markup in %q", got.Text)
+			t.Errorf("the text for Slack has markup: %q", got.Text)
 		}
 		for _, e := range got.Blocks[1].Elements {
 			if e.Type != "button" || !strings.HasPrefix(e.URL, "https://gate.example.com/admin") || strings.Contains(e.URL, "evil") || e.Value+e.ActionID != "" {
-				t.Errorf("a button that is no link to the gateway: %+v", e)
+				t.Errorf("a button without a link to the gateway: %+v", e)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func TestWebhookSignature(t *testing.T) {
 	require.OK(t, err)
 	require.OK(t, verifier.VerifyIgnoringTimestamp([]byte(m.body), m.header))
 	if verifier.VerifyIgnoringTimestamp([]byte(m.body+" "), m.header) == nil {
-		t.Error("another body has the same signature")
+		t.Error("the signature is valid for another body")
 	}
 	for name, want := range map[string]string{"Webhook-Timestamp": fmt.Sprint(notifytest.Start.Unix()), "Content-Type": "application/json", "User-Agent": "portcullis/test"} {
 		if got := m.header.Get(name); got != want {

@@ -40,7 +40,7 @@ func TestEachTargetIsToldWhatItWants(t *testing.T) {
 	}
 	sent := o.send(t)
 	if n, m := len(all.messages()), len(few.messages()); n != len(samples()) || m != 8 || sent.Told != n+m || sent.Left > 0 {
-		t.Errorf("told %d and %d, %+v", n, m, sent)
+		t.Errorf("%d and %d messages, %+v", n, m, sent)
 	}
 	if again := o.send(t); again != (notify.SendReport{}) {
 		t.Errorf("sent again: %+v", again)
@@ -66,7 +66,7 @@ func TestTargetThatIsDown(t *testing.T) {
 		t.Errorf("up %d, down %d (three attempts of the first, none of the others), %+v", len(up.messages()), len(down.messages()), sent)
 	}
 	if o.send(t); len(down.messages()) != 3 {
-		t.Error("it is tried again before a minute is over")
+		t.Error("the target is tried again within a minute")
 	}
 	o.Pass(time.Minute + time.Second)
 	o.send(t)
@@ -77,11 +77,11 @@ func TestTargetThatIsDown(t *testing.T) {
 		t.Errorf("back: %+v, %d messages", sent, len(down.messages())-before)
 	}
 	if len(up.messages()) != 3 {
-		t.Errorf("the other one is told %d times", len(up.messages()))
+		t.Errorf("the other target got %d messages", len(up.messages()))
 	}
 	all := down.messages()
 	if first := all[0].header.Get("Webhook-Id"); all[1].header.Get("Webhook-Id") != first || all[before].header.Get("Webhook-Id") != first || all[before+1].header.Get("Webhook-Id") == first {
-		t.Error("two attempts of one event have two ids, or two events one")
+		t.Error("want one id for the attempts of one event, and another id for the next event")
 	}
 	if !strings.Contains(o.log.String(), "notify[0] (webhook)") || !strings.Contains(o.log.String(), "it answers 503") {
 		t.Errorf("log: %s", o.log)
@@ -113,13 +113,13 @@ func TestRetryAfter(t *testing.T) {
 	})
 	o.put(t, event(2))
 	if sent := o.send(t); sent.Left != 1 || len(o.paused) != 2 || sent.Next.Sub(o.Now()) < 599*time.Second {
-		t.Errorf("it waits for %v: %+v", o.paused, sent)
+		t.Errorf("paused for %v: %+v", o.paused, sent)
 	}
 	busy.says(nil)
 	o.Pass(9 * time.Minute)
 	o.send(t)
 	if n := len(busy.messages()); n != 4 {
-		t.Errorf("it is asked again too early: %d messages", n)
+		t.Errorf("the target is tried again too early: %d messages", n)
 	}
 	o.Pass(time.Minute + time.Second)
 	if sent := o.send(t); sent.Told != 1 {
@@ -171,7 +171,7 @@ func TestGivenUpAfterADay(t *testing.T) {
 		o.Pass(15 * time.Minute)
 	}
 	if last.Left != 1 || len(o.events.Lines()) > 0 {
-		t.Errorf("before the day is over: %+v, %+v", last, o.events.Lines())
+		t.Errorf("within a day: %+v, %+v", last, o.events.Lines())
 	}
 	o.Pass(time.Hour)
 	if sent := o.send(t); sent.GivenUp != 1 || len(o.open(t)) > 0 {
@@ -182,7 +182,7 @@ func TestGivenUpAfterADay(t *testing.T) {
 		t.Errorf("audit: %+v", lines)
 	}
 	if n := len(up.messages()); n != 1 {
-		t.Errorf("the other one is told %d times", n)
+		t.Errorf("the other target got %d messages", n)
 	}
 }
 
@@ -193,15 +193,15 @@ func TestSecrets(t *testing.T) {
 		secrets map[string]string
 		want    string
 	}{
-		"no such secret":           {map[string]string{"ssm:/url": hook.URL}, "its secret refers to a secret that does not exist"},
-		"it cannot be read":        {map[string]string{"ssm:/url": "", "env:SECRET": signing}, "the secret that its url refers to cannot be read now"},
-		"it is no URL":             {map[string]string{"ssm:/url": "hooks.example.com", "env:SECRET": signing}, "what its url refers to begins with neither"},
-		"it is no key":             {map[string]string{"ssm:/url": hook.URL, "env:SECRET": "hunter2"}, "what its secret refers to is not"},
-		"a name that is nobody's":  {map[string]string{"ssm:/url": "https://hooks.invalid/x", "env:SECRET": signing}, "the name of its host cannot be resolved"},
-		"an address of the inside": {map[string]string{"ssm:/url": "https://10.0.0.7/hooks", "env:SECRET": signing}, "its address may not be dialed"},
-		"credentials of the cloud": {map[string]string{"ssm:/url": "http://169.254.169.254/hooks", "env:SECRET": signing}, "its address may not be dialed"},
-		"nobody listens":           {map[string]string{"ssm:/url": "http://127.0.0.1:1/hooks", "env:SECRET": signing}, "it cannot be reached"},
-		"no TLS":                   {map[string]string{"ssm:/url": strings.Replace(hook.URL, "http:", "https:", 1), "env:SECRET": signing}, "its TLS handshake failed"},
+		"no such secret":       {map[string]string{"ssm:/url": hook.URL}, "its secret refers to a secret that does not exist"},
+		"an unreadable secret": {map[string]string{"ssm:/url": "", "env:SECRET": signing}, "the secret that its url refers to cannot be read now"},
+		"an invalid URL":       {map[string]string{"ssm:/url": "hooks.example.com", "env:SECRET": signing}, "what its url refers to begins with neither"},
+		"an invalid key":       {map[string]string{"ssm:/url": hook.URL, "env:SECRET": "hunter2"}, "what its secret refers to is not"},
+		"an unknown host name": {map[string]string{"ssm:/url": "https://hooks.invalid/x", "env:SECRET": signing}, "the name of its host cannot be resolved"},
+		"a private address":    {map[string]string{"ssm:/url": "https://10.0.0.7/hooks", "env:SECRET": signing}, "its address may not be dialed"},
+		"the metadata service": {map[string]string{"ssm:/url": "http://169.254.169.254/hooks", "env:SECRET": signing}, "its address may not be dialed"},
+		"nobody listens":       {map[string]string{"ssm:/url": "http://127.0.0.1:1/hooks", "env:SECRET": signing}, "it cannot be reached"},
+		"no TLS":               {map[string]string{"ssm:/url": strings.Replace(hook.URL, "http:", "https:", 1), "env:SECRET": signing}, "its TLS handshake failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := webhook("${ssm:/url}")
@@ -220,7 +220,7 @@ func TestSecrets(t *testing.T) {
 			o.secrets = map[string]string{"ssm:/url": hook.URL, "env:SECRET": signing}
 			o.Pass(2 * time.Minute)
 			if sent := o.send(t); sent.Told != 1 {
-				t.Errorf("when it is right: %+v; log: %s", sent, o.log)
+				t.Errorf("with the right secrets: %+v; log: %s", sent, o.log)
 			}
 		})
 	}
@@ -251,7 +251,7 @@ func TestFloodOfRequests(t *testing.T) {
 	ask(20)
 	o.put(t, event(1))
 	if sent := o.send(t); sent.Told != 21 {
-		t.Errorf("%+v, want each by itself", sent)
+		t.Errorf("%+v, want one message for each", sent)
 	}
 	ask(300)
 	o.put(t, event(2))
@@ -301,11 +301,11 @@ func TestTwoSenders(t *testing.T) {
 			count[m.body]++
 		}
 		if len(count) != events || len(s.messages()) != events {
-			t.Errorf("%s: %d messages of %d events", name, len(s.messages()), len(count))
+			t.Errorf("%s: %d messages, and %d ids of events", name, len(s.messages()), len(count))
 		}
 	}
 	if told.Load() != 2*events || len(o.open(t)) > 0 {
-		t.Errorf("told %d, %d are open", told.Load(), len(o.open(t)))
+		t.Errorf("%d messages sent, %d notices open", told.Load(), len(o.open(t)))
 	}
 }
 
@@ -321,11 +321,11 @@ func TestSenderThatDies(t *testing.T) {
 		return false, nil
 	}
 	if _, err := o.sender.Send(t.Context()); err == nil {
-		t.Error("it does not say that a note is lost")
+		t.Error("Send returns no error although the result is not stored")
 	}
 	o.docs.OnPut = nil
 	if o.send(t); len(hook.messages()) != 1 {
-		t.Error("another sends while the lease lasts")
+		t.Error("another sender sends during the lease")
 	}
 	o.Pass(4 * time.Minute)
 	o.send(t)
@@ -338,7 +338,7 @@ func TestSenderThatDies(t *testing.T) {
 	}
 }
 
-// A sender ends before its time does, and leaves notices that it has not started unchanged.
+// A sender stops before its time ends, and does not change notices that it has not begun.
 func TestSendInTime(t *testing.T) {
 	hook := newStub(t)
 	o := newOffice(t, slack(hook.URL))
@@ -404,10 +404,10 @@ func TestCourier(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	stop := c.Start(ctx, o.sender)
-	local.Until(t, "what was left is sent", func() bool { return len(room.messages()) == 1 })
+	local.Until(t, "the old notice is sent", func() bool { return len(room.messages()) == 1 })
 	o.put(t, event(1))
 	require.OK(t, c.Wake(t.Context(), ""))
-	local.Until(t, "what is new is sent", func() bool { return len(room.messages()) == 2 })
+	local.Until(t, "the new notice is sent", func() bool { return len(room.messages()) == 2 })
 	held, free := make(chan struct{}), make(chan struct{})
 	room.says(func(n int, _ http.ResponseWriter) {
 		if n == 2 {
@@ -422,7 +422,7 @@ func TestCourier(t *testing.T) {
 	close(free)
 	stop()
 	if n := len(room.messages()); n != 3 || len(o.open(t)) != 1 {
-		t.Errorf("%d messages, %d notices open: what was begun is ended, and nothing more is begun", n, len(o.open(t)))
+		t.Errorf("%d messages, %d notices open: want the begun one sent, and no other one begun", n, len(o.open(t)))
 	}
 	room.says(nil)
 	defer notify.NewWorker().Start(t.Context(), o.sender)()
