@@ -43,7 +43,7 @@ func (f File) Write(write func(temp *os.File) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Root.Remove(temp) }() // after a success it is gone, or has a second name
+	defer func() { _ = f.Root.Remove(temp) }() // after a success it is gone, or has two names
 	err = write(out)
 	if err = errors.Join(err, out.Chmod(f.Mode), out.Sync(), out.Close()); err != nil {
 		return err
@@ -80,7 +80,7 @@ func WriteFile(path string, mode fs.FileMode, place Place, write func(temp *os.F
 	return File{Root: root, Name: name, Mode: mode, Label: name + "-", Place: place}.Write(write)
 }
 
-// SyncFolder syncs the names in a folder, if the system can do that.
+// SyncFolder syncs the names in a folder, if the system supports it.
 func SyncFolder(root *os.Root, folder string) error {
 	if runtime.GOOS == "windows" { // Windows refuses it
 		return nil
@@ -92,7 +92,7 @@ func SyncFolder(root *os.Root, folder string) error {
 	defer func() { _ = d.Close() }() // it was only read
 	err = d.Sync()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-		return nil // network file systems answer that
+		return nil // some network file systems return these errors
 	}
 	return err
 }

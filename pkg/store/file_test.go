@@ -33,8 +33,8 @@ func TestWriteFile(t *testing.T) {
 	}{
 		"a new file":                      {"", store.Create, nil, nil, "new"},
 		"a new file by replace":           {"", store.Replace, nil, nil, "new"},
-		"in the place of another":         {"old", store.Replace, nil, nil, "new"},
-		"a file that exists stays":        {"old", store.Create, nil, fs.ErrExist, "old"},
+		"a replaced file":                 {"old", store.Replace, nil, nil, "new"},
+		"an existing file is unchanged":   {"old", store.Create, nil, fs.ErrExist, "old"},
 		"a write that fails":              {"", store.Create, errCut, errCut, ""},
 		"a write that fails over another": {"old", store.Replace, errCut, errCut, "old"},
 		"a full disk":                     {"old", store.Replace, syscall.ENOSPC, syscall.ENOSPC, "old"},
@@ -57,11 +57,11 @@ func TestWriteFile(t *testing.T) {
 				info, err := os.Stat(path)
 				require.OK(t, err)
 				if info.Mode().Perm() != 0o640 {
-					t.Errorf("its mode is %v", info.Mode())
+					t.Errorf("the mode is %v", info.Mode())
 				}
 			}
 			if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
-				t.Errorf("%q are left (%v)", left, err)
+				t.Errorf("temporary files left: %q (%v)", left, err)
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func TestWriteFileIsWhole(t *testing.T) {
 		require.OK(t, err)
 		current, err := os.ReadFile(path)
 		if err != nil || string(current) != "old" || string(temp) != "new" {
-			t.Errorf("the file has %q (%v), the temporary one %q", current, err, temp)
+			t.Errorf("the file has %q (%v), the temporary file has %q", current, err, temp)
 		}
 		if name := filepath.Base(f.Name()); !strings.HasPrefix(name, ".tmp-a.json-") {
 			t.Errorf("the temporary file is %q", name)
@@ -87,7 +87,7 @@ func TestWriteFileIsWhole(t *testing.T) {
 	}))
 }
 
-// An error names the requested file: nobody knows the temporary file.
+// An error names the requested file, because nobody knows the temporary file.
 func TestWriteFileNamesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path, folder := filepath.Join(dir, "a.json"), filepath.Join(dir, "folder")
@@ -111,6 +111,6 @@ func TestWriteFileNamesTheFile(t *testing.T) {
 	}
 	err = store.WriteFile(filepath.Join(dir, "none", "a"), 0o600, store.Create, content("x", nil))
 	if !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a folder that is missing: %v", err)
+		t.Errorf("in a missing folder: %v", err)
 	}
 }

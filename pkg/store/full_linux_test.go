@@ -19,14 +19,14 @@ func TestWriteFileOnFullDisk(t *testing.T) {
 		local.FillDisk(t, filler, 2<<20)
 		big := string(make([]byte, 64<<10))
 		if err := store.WriteFile(path, 0o600, store.Replace, content(big, nil)); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("error = %v, want that there is no room", err)
+			t.Errorf("error = %v, want ENOSPC", err)
 		}
 		data, err := os.ReadFile(path)
 		if err != nil || string(data) != "old" {
 			t.Errorf("the file has %q (%v)", data, err)
 		}
 		if left, err := filepath.Glob(filepath.Join(disk, ".tmp-*")); err != nil || len(left) > 0 {
-			t.Errorf("%q are left (%v)", left, err)
+			t.Errorf("temporary files left: %q (%v)", left, err)
 		}
 	})
 }

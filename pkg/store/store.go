@@ -1,5 +1,5 @@
-// Package store holds what its drivers have in common: dir and s3 keep objects, bolt and dynamo
-// keep approvals, agent tokens and the sessions of people.
+// Package store has the common code of its drivers: dir and s3 store objects, bolt and dynamo store
+// approvals, agent tokens and the sessions of people.
 package store
 
 import (
@@ -10,8 +10,8 @@ import (
 // Options are the settings of a store of approvals. The zero value uses the defaults.
 type Options struct {
 	Now       func() time.Time // nil: time.Now
-	KeepAudit time.Duration    // audit lines are kept at least this long; 0: forever
-	LockWait  time.Duration    // for another process to close the file; 0: two seconds
+	KeepAudit time.Duration    // minimum time for which audit lines are kept; 0: forever
+	LockWait  time.Duration    // maximum wait until another process closes the file; 0: two seconds
 }
 
 // OrDefault returns o with its defaults filled in; o may be nil.

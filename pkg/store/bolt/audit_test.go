@@ -76,7 +76,7 @@ func TestKeepAudit(t *testing.T) {
 	want(s, "a", "t07", "t05", "t04")
 	for n := range 5 {
 		if _, err := s.Get(t.Context(), approval.Record{Server: "a", Tool: fmt.Sprintf("t%02d", n+1)}.ID()); err != nil {
-			t.Errorf("a record went with its line: %v", err)
+			t.Errorf("a record was removed with its line: %v", err)
 		}
 	}
 	shut(s)

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// lockWait is how long Open waits for another process to close the file unless told otherwise,
-	// and lockPoll how often it looks.
+	// lockWait is the default time for which Open waits for another process to close the file.
+	// lockPoll is the time between two attempts.
 	lockWait = 2 * time.Second
 	lockPoll = 20 * time.Millisecond
 )
@@ -151,7 +151,8 @@ func (s *Store) prepare() error {
 	return err
 }
 
-// isPrepared reports whether this version of the program wrote the file, so that it can be read as it is.
+// isPrepared reports whether this version of the program wrote the file, so that it needs no
+// conversion.
 func (s *Store) isPrepared() bool {
 	missing := func(tx *bbolt.Tx) func([]byte) bool {
 		return func(name []byte) bool { return tx.Bucket(name) == nil }
@@ -380,15 +381,15 @@ func decode(data []byte) (approval.Record, error) {
 	return r, nil
 }
 
-// timeSize is how many bytes of a decision's key are its time.
+// timeSize is the number of bytes of the time in the key of a decision.
 const timeSize = 8
 
 func decisionKey(r approval.Record) []byte {
 	return append(timeKey(r.DecidedAt), r.ID().String()...)
 }
 
-// timeKey returns a key that sorts like t, from 1970 on; every earlier time, even the zero time, is
-// the first key.
+// timeKey returns a key that sorts like t. All times before 1970, and the zero time, have the first
+// key.
 func timeKey(t time.Time) []byte {
 	var ns uint64
 	if t.Unix() > 0 {

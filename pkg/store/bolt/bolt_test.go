@@ -110,8 +110,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// An earlier program reads only the buckets of tools, and would treat every entry in them as a
-// tool.
+// An earlier program reads only the buckets of tools, and treats every entry in them as a tool.
 func TestItemsApart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	s := open(t, path, nil)
@@ -158,7 +157,7 @@ func TestOpenLockedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line := make([]byte, 5); mustRead(t, out, line) != "held\n" {
-		t.Fatalf("the other process said %q", line)
+		t.Fatalf("the other process wrote %q", line)
 	}
 	if _, err := bolt.Open(path, nil); err == nil || !strings.Contains(err.Error(), "another process holds") || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want an error that names the file and says that another process holds it", err)

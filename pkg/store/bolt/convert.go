@@ -21,11 +21,11 @@ import (
 // beforeName follows the file's name in the name of the copy that is made before a conversion.
 const beforeName = ".before-documents"
 
-// The build before reads stops, tokens and baselines from separate buckets. In a file of this
-// version, these buckets would be empty. The build would find no stop, and would approve the next
-// list of every server as a first list. So each file has two marks for that build: a stop of
-// everything in the bucket of stops, and a baseline that it cannot read. The sync of that build
-// fails at the baseline, and its error contains markReason.
+// The previous build reads stops, tokens and baselines from separate buckets. If these buckets were
+// empty in a file of this version, that build would find no stop, and would approve the next list
+// of every server as a first list. So each file has two marks for that build: a stop of everything
+// in the bucket of stops, and a baseline that it cannot read. The sync of that build fails at the
+// baseline, and its error contains markReason.
 var (
 	markStop     = stop.Stop{Target: stop.Target{All: true}, Reason: markReason, By: "portcullis"}
 	markBaseline = []byte(`{"at":"` + markReason + `"}`)
@@ -35,11 +35,12 @@ var (
 const markReason = "A newer version of portcullis wrote this file. " +
 	"Start that version, or restore approvals.db" + beforeName + "."
 
-// ErrUnconverted says that a document of the build before cannot be read. The file stays as it is.
+// ErrUnconverted says that a document of the previous build cannot be read. The file stays
+// unchanged.
 var ErrUnconverted = errors.New("nothing was converted, and the version before still opens the " +
 	"file; start that version, or restore a copy: portcullis approvals restore FILE --dir DIR")
 
-// An unconvertedError says which document of the build before cannot be converted.
+// An unconvertedError says which document of the previous build cannot be converted.
 type unconvertedError struct {
 	what, id string
 	cause    error
@@ -50,9 +51,9 @@ func (e *unconvertedError) Error() string {
 	return fmt.Sprintf("%s %q cannot be read (%v)", e.what, e.id, e.cause)
 }
 
-// convert moves the documents of the build before into the bucket of this one. The transaction
-// moves all of them or none. A file that was converted has such documents again if an old program
-// opened it since. Then convert adds the documents that are absent, and keeps the stops of both
+// convert moves the documents of the previous build into the bucket of this build. The transaction
+// moves all of them or none. If an old program has opened a converted file since, the file has such
+// documents again. Then convert adds the documents that are absent, and keeps the stops of both
 // programs.
 func (s *Store) convert(tx *bbolt.Tx) error {
 	if !hasOldForm(tx) {
@@ -116,7 +117,8 @@ func (s *Store) addOld(tx *bbolt.Tx, d document.Doc) error {
 	return b.Put(docKey(d.Key), wrapDoc(was))
 }
 
-// mergeToken returns the token of held, and revokes it if an old program has revoked it since.
+// mergeToken returns the token in held. If an old program has revoked the token since, mergeToken
+// revokes it.
 func mergeToken(held, since []byte) ([]byte, error) {
 	was, err := token.Decode(held, "")
 	if err != nil {
@@ -130,7 +132,7 @@ func mergeToken(held, since []byte) ([]byte, error) {
 	return data, err
 }
 
-// mergeStops returns the stops of held with the stops that an old program made since.
+// mergeStops returns the stops in held, and adds the stops that an old program made since.
 func mergeStops(held, since []byte) ([]byte, error) {
 	all, err := stop.Decode(held)
 	if err != nil {
@@ -175,7 +177,7 @@ func moveOn(s stop.Stops, target stop.Target, at time.Time) bool {
 	return false
 }
 
-// putMarks writes the marks for the build before.
+// putMarks writes the marks for the previous build.
 func putMarks(tx *bbolt.Tx) error {
 	stops, err := tx.CreateBucket(oldStops)
 	if err != nil {
@@ -196,8 +198,8 @@ func encodedMark() []byte {
 	return data
 }
 
-// hasOldForm reports whether prepare has to convert the file: the build before or an old program
-// has written into it, or the file is new and lacks the marks.
+// hasOldForm reports whether prepare has to convert the file: an old program has written into it,
+// or the file is new and lacks the marks.
 func hasOldForm(tx *bbolt.Tx) bool {
 	for _, k := range oldKinds {
 		b := tx.Bucket([]byte(k.bucket))
@@ -219,9 +221,9 @@ func hasOldForm(tx *bbolt.Tx) bool {
 	return false
 }
 
-// keepBefore copies a file that was never converted beside itself, whole or not at all. If a
-// different copy of an earlier conversion exists, keepBefore appends the time of that copy to its
-// name.
+// keepBefore makes a copy, in the same folder, of a file that was never converted. The copy is
+// complete, or keepBefore makes none. If a different copy of an earlier conversion exists,
+// keepBefore renames that copy: it appends the time of the copy.
 func (s *Store) keepBefore() (err error) {
 	never, last := false, 0
 	err = s.view(context.Background(), func(tx *bbolt.Tx) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A killed program leaves a part of a copy, a copy, or pages that no meta page names.
+// A killed program leaves a part of a copy, a whole copy, or pages that no meta page names.
 func TestConvertKilledAtEachWrite(t *testing.T) {
 	folder := t.TempDir()
 	path, entries := filepath.Join(folder, "approvals.db"), oldEntries(t)
@@ -33,7 +33,7 @@ func TestConvertKilledAtEachWrite(t *testing.T) {
 		wantDocs(t, s, entries)
 		require.OK(t, s.Close())
 		if left := names(t, folder); len(left) != 2 {
-			t.Errorf("killed %s: left are %q", step, left)
+			t.Errorf("killed %s: files left: %q", step, left)
 		}
 	}
 	temp := filepath.Join(folder, store.TempName+"approvals.db"+beforeName+"-A")
@@ -41,7 +41,7 @@ func TestConvertKilledAtEachWrite(t *testing.T) {
 		require.OK(t, os.WriteFile(temp, before[:size], 0o600))
 		convert(fmt.Sprintf("at byte %d of the copy", size))
 		if !bytes.Equal(read(t, path+beforeName), before) {
-			t.Error("the copy is not what the file was")
+			t.Error("the copy differs from the file before")
 		}
 		require.OK(t, os.WriteFile(path, before, 0o600))
 	}
@@ -75,7 +75,7 @@ func TestConvertKilledAtEachWrite(t *testing.T) {
 
 // If a process is killed at any moment of a conversion, the next process can open the file.
 func TestConvertKilled(t *testing.T) {
-	entries := manyTokens(oldEntries(t), 2000) // so that copy and transaction need time
+	entries := manyTokens(oldEntries(t), 2000) // so that the copy and the transaction take time
 	folder := t.TempDir()
 	path := filepath.Join(folder, "approvals.db")
 	writeOld(t, path, entries)
@@ -95,7 +95,7 @@ func TestConvertKilled(t *testing.T) {
 		require.OK(t, os.WriteFile(path, before, 0o600))
 		c := begin()
 		time.Sleep(rand.N(takes))
-		_ = c.Process.Kill() // it may have ended
+		_ = c.Process.Kill() // the process may have ended already
 		_ = c.Wait()
 		if bytes.Equal(read(t, path), before) && len(names(t, folder)) > 1 {
 			midway++
@@ -108,11 +108,11 @@ func TestConvertKilled(t *testing.T) {
 		// The copy may have unused pages of a transaction that did not end.
 		left, copied := names(t, folder), dump(t, path+beforeName, everything)
 		if len(left) != 2 || !maps.Equal(copied, was) {
-			t.Errorf("left are %q, and the copy is another one", left)
+			t.Errorf("files left: %q, or the copy differs from the file before", left)
 		}
 		require.OK(t, os.Remove(path+beforeName))
 	}
-	t.Logf("%d of 12 were killed between copy and commit, in %v", midway, takes)
+	t.Logf("%d of 12 processes were killed between copy and commit, in %v", midway, takes)
 }
 
 // If several processes open the file at the same time, one process converts it, and all read it.
@@ -136,6 +136,6 @@ func TestConvertAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if !bytes.Equal(read(t, path+beforeName), before) {
-		t.Error("the copy is not what the file was")
+		t.Error("the copy differs from the file before")
 	}
 }

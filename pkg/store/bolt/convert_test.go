@@ -107,7 +107,7 @@ func wantMarks(t *testing.T, path string) {
 		all, is := s.Find(stop.Target{All: true})
 		names := strings.Contains(all.Reason, "approvals.db"+beforeName)
 		if err != nil || !is || all.By != "portcullis" || !names {
-			t.Errorf("the build before reads the stops as %+v, %v", s, err)
+			t.Errorf("the previous build reads the stops as %+v, %v", s, err)
 		}
 		return nil
 	}))
@@ -122,13 +122,13 @@ func wantMarks(t *testing.T, path string) {
 			return nil
 		})
 		if bad != 1 {
-			t.Errorf("the build before fails to read %d baselines, want 1", bad)
+			t.Errorf("the previous build fails to read %d baselines, want 1", bad)
 		}
 		return err
 	}))
 	left := dump(t, path, func(name string) bool { return slices.Contains(oldBuckets, name) })
 	if len(left) != 4 { // two buckets with one key each
-		t.Errorf("of the build before are left: %q", left)
+		t.Errorf("entries of the previous build: %q", left)
 	}
 }
 
@@ -169,10 +169,10 @@ func TestConvert(t *testing.T) {
 		info, err := os.Stat(path + beforeName)
 		same := bytes.Equal(read(t, path+beforeName), before)
 		if err != nil || info.Mode().Perm() != 0o600 || !same {
-			t.Errorf("the copy: %v, %v; want what the file was, for its owner alone", info, err)
+			t.Errorf("the copy: %v, %v; want the file before, only for its owner", info, err)
 		}
 		if left := names(t, folder); len(left) != 2 {
-			t.Errorf("beside the file are %q", left)
+			t.Errorf("files in the folder: %q", left)
 		}
 	}
 	// After a rollback and a new upgrade, the file has the documents that the previous build wrote
@@ -188,11 +188,11 @@ func TestConvert(t *testing.T) {
 	wantDocs(t, s, slices.DeleteFunc(entries, func(e oldEntry) bool { return e.bucket == "stop" }))
 	require.OK(t, s.Close())
 	if !bytes.Equal(read(t, path+beforeName), before) {
-		t.Error("the copy of the second conversion is another file")
+		t.Error("the copy of the second conversion differs from the file before")
 	}
 	kept, err := filepath.Glob(path + beforeName + "-*")
 	if err != nil || len(kept) != 1 || !bytes.Equal(read(t, kept[0]), first) {
-		t.Errorf("the copy of the first conversion is not kept: %q, %v", kept, err)
+		t.Errorf("the copy of the first conversion is missing: %q, %v", kept, err)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestMarksOfNewFile(t *testing.T) {
 	require.OK(t, open(t, path, nil).Close())
 	wantMarks(t, path)
 	if left := names(t, folder); len(left) != 1 {
-		t.Errorf("beside the file are %q", left)
+		t.Errorf("files in the folder: %q", left)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestConvertDamaged(t *testing.T) {
 		"firsts":                   {},
 		"granted of another agent": {bucket: "granted", key: "agent", data: "{}"},
 		"use without a time":       {bucket: "requests_used", key: "R-1", data: "{}"},
-		"request of nobody":        {bucket: "request_keys", key: "R-1", data: "{}"},
+		"request, no agent":        {bucket: "request_keys", key: "R-1", data: "{}"},
 		"list without a kind":      {bucket: "firsts", key: "0a1b", data: "{}"},
 	} {
 		t.Run(bucket, func(t *testing.T) {
@@ -251,8 +251,8 @@ func TestConvertDamaged(t *testing.T) {
 	}
 }
 
-// An old program that opens a converted file makes its buckets again. The next conversion adds its
-// documents, and above all its stops.
+// An old program that opens a converted file makes its own buckets again. The next conversion adds
+// the documents in them, including the stops.
 func TestConvertWhatAnOldProgramWroteSince(t *testing.T) {
 	path, entries := filepath.Join(t.TempDir(), "approvals.db"), oldEntries(t)
 	writeOld(t, path, entries)
@@ -347,7 +347,7 @@ func wantRevoked(t *testing.T, s *bolt.Store, id string, at time.Time) document.
 }
 
 // Inspect and RestoreBackup accept a backup of the previous build like a backup of this version.
-func TestTakeBackOfOldCopy(t *testing.T) {
+func TestRestoreBackupOfOldCopy(t *testing.T) {
 	temporary, folder := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	path, entries := filepath.Join(folder, "old.db"), oldEntries(t)
@@ -362,7 +362,7 @@ func TestTakeBackOfOldCopy(t *testing.T) {
 	o := bolt.RestoreOptions{KeepTokens: true, Actor: "kim"}
 	out, err := lost.RestoreBackup(t.Context(), path, o)
 	if err != nil || out.Records != 3 || out.Tokens != 3 || out.Revoked != 0 {
-		t.Errorf("TakeBack = %+v, %v", out, err)
+		t.Errorf("RestoreBackup = %+v, %v", out, err)
 	}
 	kept := []oldEntry{}
 	for _, e := range entries {
@@ -375,19 +375,19 @@ func TestTakeBackOfOldCopy(t *testing.T) {
 			kept = append(kept, e)
 		} else if p != "" {
 			if docs, _, err := lost.ListDocs(t.Context(), p); err != nil || len(docs) != 0 {
-				t.Errorf("of %q came back: %+v, %v", p, docs, err)
+				t.Errorf("%q was restored as %+v, %v", p, docs, err)
 			}
 		}
 	}
 	for _, e := range kept {
 		docs, err := lost.Docs(t.Context(), e.doc.Key)
 		if err != nil || !cmp.Equal(docs[0], e.doc) {
-			t.Errorf("of %q came back: %+v, %v", e.doc.Key, docs, err)
+			t.Errorf("%q was restored as %+v, %v", e.doc.Key, docs, err)
 		}
 	}
 	left := append(names(t, folder), names(t, temporary)...)
 	if len(kept) != 6 || !bytes.Equal(read(t, path), before) || len(left) != 1 {
-		t.Errorf("%d kept; the copy was changed, or left are %q", len(kept), left)
+		t.Errorf("%d copies are kept; the copy was changed, or files left: %q", len(kept), left)
 	}
 	for _, bucket := range []string{"tokens", "stop"} {
 		require.OK(t, os.WriteFile(path, before, 0o600))
@@ -400,6 +400,6 @@ func TestTakeBackOfOldCopy(t *testing.T) {
 		}
 	}
 	if left := names(t, temporary); len(left) > 0 {
-		t.Errorf("left are %q", left)
+		t.Errorf("files left: %q", left)
 	}
 }

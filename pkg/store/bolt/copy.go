@@ -37,8 +37,8 @@ type Contents struct {
 	Bytes    int64
 }
 
-// Copy returns a consistent copy of the file, and has verified the whole copy. The copy is a file
-// in the same folder until the caller closes it. Reading it blocks no other work.
+// Copy returns a consistent copy of the file, after it verified the whole copy. The copy is a file
+// in the same folder until the caller closes it. A reader of the copy blocks no other work.
 func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records int, err error) {
 	defer store.Wrap(&err, "copy approvals")
 	f, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+copyName+"*") // mode 0600
@@ -65,7 +65,7 @@ func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records 
 	return out, c.Bytes, c.Records, nil
 }
 
-// A copyWriter keeps the error of a failed write, which bbolt returns as text alone.
+// A copyWriter stores the error of a failed write, because bbolt returns only its text.
 type copyWriter struct {
 	w   io.Writer
 	err error
@@ -88,7 +88,7 @@ func sweepCopies(path string) {
 	left, _ := filepath.Glob(path + copyName + "*") // the pattern is valid
 	more, _ := filepath.Glob(folder + store.TempName + base + "*")
 	for _, name := range append(left, more...) {
-		_ = os.Remove(name) // a file that stays only takes room
+		_ = os.Remove(name) // if this fails, the file only takes space
 	}
 }
 

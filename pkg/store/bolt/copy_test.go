@@ -36,7 +36,7 @@ func putCopy(t testing.TB, s *bolt.Store) string {
 	require.OK(t, err)
 	require.OK(t, c.Close())
 	if int64(len(data)) != size {
-		t.Fatalf("it has %d bytes, and says %d", len(data), size)
+		t.Fatalf("the copy has %d bytes, but its size is given as %d", len(data), size)
 	}
 	require.OK(t, os.WriteFile(path, data, 0o400))
 	return path
@@ -44,18 +44,18 @@ func putCopy(t testing.TB, s *bolt.Store) string {
 
 func TestCopyLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
-	require.OK(t, os.WriteFile(path+".copy-1", []byte("of a program that was killed"), 0o600))
+	require.OK(t, os.WriteFile(path+".copy-1", []byte("left by a killed program"), 0o600))
 	s := open(t, path, nil)
 	_, err := s.Put(t.Context(), approved("a"), nil)
 	require.OK(t, err)
 	putCopy(t, s)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("beside the file are %v, %v", entries, err)
+		t.Errorf("files in the folder: %v, %v", entries, err)
 	}
 }
 
-// putToken writes a token with this id and name over what the store has.
+// putToken writes a token, and replaces a stored token with the same id.
 func putToken(t *testing.T, s *bolt.Store, x token.Token) token.Token {
 	t.Helper()
 	rev := x.Rev
@@ -75,7 +75,7 @@ func getToken(t *testing.T, s *bolt.Store, id string) (x token.Token) {
 		x, err = token.Decode(docs[0].Data, docs[0].Mark)
 		require.OK(t, err)
 		if x.Rev != docs[0].Rev {
-			t.Errorf("token %q says revision %d at %d", id, x.Rev, docs[0].Rev)
+			t.Errorf("token %q has revision %d, its document %d", id, x.Rev, docs[0].Rev)
 		}
 	}
 	return x
@@ -95,7 +95,7 @@ func TestTakeBackTokens(t *testing.T) {
 	_, err := first.RestoreBackup(t.Context(), path, bolt.RestoreOptions{Actor: "kim"})
 	require.OK(t, err)
 	if !live(first, kept.ID) || live(first, ended.ID) || !live(first, later.ID) {
-		t.Error("a token of the store is not as it was")
+		t.Error("a token of the store was changed")
 	}
 	for _, keep := range []bool{false, true} {
 		lost := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
@@ -163,7 +163,7 @@ func TestInspectRefuses(t *testing.T) {
 	openFile := filepath.Join(t.TempDir(), "approvals.db")
 	open(t, openFile, nil)
 	if _, err := bolt.Inspect(openFile); !errors.Is(err, bolt.ErrHeld) {
-		t.Errorf("a file that a gateway holds: %v", err)
+		t.Errorf("Inspect of a file that a gateway has open: %v", err)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestOpenDamagedFile(t *testing.T) {
 			}
 			_, err := bolt.Open(path, nil)
 			if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis approvals restore --dir") {
-				t.Errorf("Open = %v, want ErrDamaged, the file and the way back", err)
+				t.Errorf("Open = %v, want ErrDamaged, the file and the command that restores", err)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, data) {
 				t.Errorf("the file was changed (%v)", err)
@@ -125,7 +125,8 @@ func TestOpenDamagedFile(t *testing.T) {
 	}
 }
 
-// A changed byte anywhere never causes a panic, here or on a goroutine of bbolt.
+// A changed byte anywhere in the file never causes a panic, neither in the caller nor on a
+// goroutine of bbolt.
 func TestDamageAnywhere(t *testing.T) {
 	whole := used(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -163,7 +164,7 @@ func TestDamageAnywhere(t *testing.T) {
 		}
 	}
 	if refused == 0 || failed == 0 || harmless == 0 {
-		t.Errorf("of %d files %d were refused, %d answered with an error and %d were as good: want each", tries, refused, failed, harmless)
+		t.Errorf("of %d files, %d were refused, %d caused errors later and %d caused none: want each case", tries, refused, failed, harmless)
 	}
 }
 
@@ -221,8 +222,8 @@ func TestDamageWhileOpen(t *testing.T) {
 	}
 }
 
-// A file with branches is undamaged after any writes in any order. A file whose branch names a page
-// by a wrong first key is damaged, because bbolt would later read wrong pages.
+// A file with branches is intact after any writes in any order. If a branch names a page by a wrong
+// first key, the file is damaged, because bbolt would later read wrong pages.
 func TestDamagedBranch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -265,6 +266,6 @@ func TestDamagedBranch(t *testing.T) {
 		}
 	}
 	if branches == 0 {
-		t.Error("no branch was harmed")
+		t.Error("no branch was damaged")
 	}
 }

@@ -30,7 +30,7 @@ func doc(part, id, data string) document.Doc {
 	return document.Doc{Key: document.Key{Part: part, ID: id}, Data: []byte(data)}
 }
 
-// A killed program does not close its file. The next program has every written document.
+// A killed program does not close its file. The next program reads every written document.
 func TestDocumentsOutliveTheProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	s := open(t, path, nil)
@@ -105,7 +105,7 @@ func TestDamagedDocuments(t *testing.T) {
 		"nothing":          func([]byte) []byte { return nil },
 		"cut off":          func(b []byte) []byte { return b[:3] },
 		"revision 0":       func(b []byte) []byte { b[1] = 0; return b },
-		"a mark beyond it": func(b []byte) []byte { b[4] = 0x7f; return b },
+		"a mark too long":  func(b []byte) []byte { b[4] = 0x7f; return b },
 		"too many numbers": func([]byte) []byte { return []byte(strings.Repeat("\xff", 99)) },
 		"endless numbers":  func([]byte) []byte { return []byte("\x01" + strings.Repeat("\xff", 99)) },
 	} {
@@ -139,7 +139,7 @@ func TestDamagedDocuments(t *testing.T) {
 			}
 			docs, all, err := s.ListDocs(t.Context(), "ASK#")
 			if err != nil || all || len(docs) != 1 || docs[0].ID != "R-1" {
-				t.Errorf("ListDocs = %+v, all: %v, %v; want R-1 alone, and not all", docs, all, err)
+				t.Errorf("ListDocs = %+v, all: %v, %v; want R-1, and all: false", docs, all, err)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestPartWithZeroByte(t *testing.T) {
 	require.OK(t, s.PutDocs(t.Context(), doc("a", "b\x00c", "1")))
 	err := s.PutDocs(t.Context(), doc("a\x00b", "c", "2"))
 	if err == nil || errors.Is(err, document.ErrConflict) {
-		t.Errorf("PutDocs = %v, want that it is refused", err)
+		t.Errorf("PutDocs = %v, want a refusal", err)
 	}
 }
 

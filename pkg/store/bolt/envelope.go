@@ -14,10 +14,10 @@ import (
 // documents is the bucket of all documents: Part, a zero byte and ID → what wrapDoc returns.
 var documents = []byte("documents")
 
-// docForm is the first byte of a stored document. Another byte is the form of another version.
+// docForm is the first byte of a stored document. Documents of another version have another byte.
 const docForm = 1
 
-// ErrUnreadable says that one document cannot be read. All others can.
+// ErrUnreadable says that one document cannot be read. The error does not concern other documents.
 var ErrUnreadable = errors.New("a newer version of portcullis wrote it, or it is damaged; start " +
 	"that version, or restore a copy: portcullis approvals restore FILE --dir DIR")
 
@@ -30,7 +30,7 @@ func docKey(k document.Key) []byte { return []byte(k.Part + "\x00" + k.ID) }
 
 // wrapDoc returns the stored form of a document: a byte for the form, four numbers (the revision,
 // the seconds and nanoseconds of Keep, the length of the mark), the mark, and the data as they are.
-// The seconds are one more than those since 1970, so that zero means no expiry.
+// The stored seconds are the seconds since 1970 plus one, because zero means no expiry.
 func wrapDoc(d document.Doc) []byte {
 	var seconds, nanos uint64
 	if !d.Keep.IsZero() {

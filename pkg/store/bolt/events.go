@@ -22,7 +22,7 @@ var (
 
 const (
 	eventKeySize  = timeSize + 8
-	maxEventsRead = 5000 // how many lines one read examines
+	maxEventsRead = 5000 // maximum number of lines that one read examines
 )
 
 // Events is an audit.Events in the file of the approvals.

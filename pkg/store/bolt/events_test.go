@@ -28,7 +28,7 @@ func TestKeepDeeds(t *testing.T) {
 	want := func(n int) {
 		t.Helper()
 		if all := audittest.All(t, s.Events(), audit.Filter{}, 50); len(all) != n {
-			t.Errorf("on %s there are %d deeds, want %d", clock.Format("01-02"), len(all), n)
+			t.Errorf("on %s there are %d events, want %d", clock.Format("01-02"), len(all), n)
 		}
 	}
 	for range 5 {
@@ -46,7 +46,7 @@ func TestKeepDeeds(t *testing.T) {
 	want(0)
 	changed, err := s.Events().PutChange(t.Context(), audit.Line{Time: clock, Kind: audit.KindEvent, Action: audit.ActionConfigTaken, Subject: "file:a"}, "1")
 	if err != nil || changed {
-		t.Errorf("PutChange = %v, %v; want that the state outlives its line", changed, err)
+		t.Errorf("PutChange = %v, %v; want the state to stay without its line", changed, err)
 	}
 	require.OK(t, s.Close())
 }

@@ -25,10 +25,10 @@ func TestOpenOnFullDisk(t *testing.T) {
 		filler, path := filepath.Join(disk, "filler"), filepath.Join(disk, "approvals.db")
 		local.FillDisk(t, filler, 2<<20)
 		if _, err := bolt.Open(path, nil); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("Open = %v, want that there is no room", err)
+			t.Errorf("Open = %v, want ENOSPC", err)
 		}
 		if left := names(t, disk); len(left) != 1 {
-			t.Errorf("%q are left", left)
+			t.Errorf("files left: %q", left)
 		}
 		require.OK(t, os.Remove(filler))
 		s, err := bolt.Open(path, nil)
@@ -61,7 +61,7 @@ func TestOpenKnownFileOnFullDisk(t *testing.T) {
 			t.Errorf("Get = %+v, %v", got, err)
 		}
 		if _, err := put(r); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("Put = %v, want that there is no room", err)
+			t.Errorf("Put = %v, want ENOSPC", err)
 		}
 		require.OK(t, os.Remove(filler))
 		if _, err := put(r); err != nil {
@@ -106,10 +106,10 @@ func TestCopyOnFullDisk(t *testing.T) {
 		require.OK(t, err)
 		local.FillDisk(t, filepath.Join(disk, "filler"), 4<<20)
 		if _, _, _, err := s.Copy(t.Context()); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("Copy = %v, want that there is no room", err)
+			t.Errorf("Copy = %v, want ENOSPC", err)
 		}
 		if left, err := filepath.Glob(path + ".copy-*"); err != nil || len(left) > 0 {
-			t.Errorf("%v are left (%v)", left, err)
+			t.Errorf("copies left: %v (%v)", left, err)
 		}
 		require.OK(t, s.Close())
 	})
@@ -133,13 +133,13 @@ func TestConvertOnFullDisk(t *testing.T) {
 				_, err := bolt.Open(path, &store.Options{Now: atOldNow})
 				isCopyAtFault := err != nil && strings.Contains(err.Error(), path+beforeName)
 				if !errors.Is(err, syscall.ENOSPC) || isCopyAtFault != (copies < 1) {
-					t.Errorf("Open = %v, want that there is no room", err)
+					t.Errorf("Open = %v, want ENOSPC", err)
 				}
 				if !maps.Equal(dump(t, path, everything), was) {
 					t.Error("the file was changed")
 				}
 				if left := names(t, disk); len(left) != 2+int(copies) { // and the filler
-					t.Errorf("left are %q", left)
+					t.Errorf("files left: %q", left)
 				}
 				require.OK(t, os.Remove(filler))
 				s, err := bolt.Open(path, &store.Options{Now: atOldNow})
@@ -147,7 +147,7 @@ func TestConvertOnFullDisk(t *testing.T) {
 				wantDocs(t, s, entries)
 				require.OK(t, s.Close())
 				if !maps.Equal(dump(t, path+beforeName, everything), was) {
-					t.Error("the copy is not what the file was")
+					t.Error("the copy differs from the file before")
 				}
 			})
 		})

@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// ErrDamaged says that the file exists and cannot be used. Nothing was written into it.
+// ErrDamaged says that the file exists but is unusable. Nothing was written into the file.
 var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy and takes what was decided from the catalog")
 
 // begin makes the whole file if it does not exist. If the disk is full, it makes no file, because
@@ -27,7 +27,7 @@ func begin(path string) error {
 		return nil // the code that reads the file reports its fault
 	}
 	place := func(root *os.Root, from, to string) error {
-		_ = root.Link(from, to) // another process made it, or without links bbolt makes it
+		_ = root.Link(from, to) // fails if another process made it; without links, bbolt makes it
 		return nil
 	}
 	return store.WriteFile(path, 0o600, place, func(temp *os.File) error {
@@ -114,7 +114,8 @@ func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 	})
 }
 
-// usable returns the error that a transaction would return, if it is known without one.
+// usable returns the error that every transaction would return; nil if it is not known without a
+// transaction.
 func (g *guard) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -8,8 +8,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// releaseAfter is how many bytes of records are read before their memory is released. The file is
-// mapped: without a release the process would seem to need all of it once every record was read.
+// releaseAfter is the number of bytes of records that are read before their memory is released. The
+// file is mapped, so without a release all of it would count as memory of the process once every
+// record was read.
 const releaseAfter = 2 << 20
 
 // releasePages releases the memory of the mapped file, if much of it was read since the last

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A process that reads every record once, as its first sync does, does not keep the whole file in
+// If a process reads every record once, as in its first sync, it does not keep the whole file in
 // memory.
 func TestRecordsLeaveMemory(t *testing.T) {
 	const servers, each = 20, 20
@@ -34,7 +34,7 @@ func TestRecordsLeaveMemory(t *testing.T) {
 			records, err := s.Records(t.Context(), fmt.Sprintf("s%d", i))
 			require.OK(t, err)
 			if len(records) != each || !bytes.Equal(records[each-1].Current, definition) {
-				t.Fatalf("Records has %d of %d, or another definition", len(records), each)
+				t.Fatalf("Records has %d of %d records, or another definition", len(records), each)
 			}
 		}
 		size, in := fileSize(t, path), resident(t, path)

@@ -12,8 +12,8 @@ import (
 // wrote last.
 var feed = []byte("feed")
 
-// migrate adds the decisions of a file that an earlier program wrote: its records do not say when a
-// person decided, but who decided last and when.
+// migrate adds the decisions to a file of an earlier program. The records of such a file have only
+// the last decision, with its actor and time.
 func migrate(tx *bbolt.Tx) error {
 	if tx.Bucket(feed) == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// An oldKind is a bucket of the build before. doc returns the document for one of the bucket's
+// An oldKind is a bucket of the previous build. doc returns the document for one of the bucket's
 // keys, or none if the key has no document. If doc is nil, the conversion of another bucket reads
 // this bucket.
 type oldKind struct {
@@ -38,7 +38,7 @@ var restoredKinds = []oldKind{
 	{"firsts", "the baseline", presentBaseline},
 }
 
-// oldKinds are all buckets of the build before.
+// oldKinds are all buckets of the previous build.
 var oldKinds = slices.Concat(restoredKinds, []oldKind{
 	{"logins", "the session of a person", oldLogin},
 	{"asked", "the list of requests of agent", oldAsked},
@@ -59,10 +59,10 @@ var (
 // stopsKey is the key of the document of all stops.
 var stopsKey = stop.Key()
 
-// tokenPart has the tokens.
+// tokenPart is the part of the tokens.
 const tokenPart = "TOKENS"
 
-// keepNotice is how long a notice stays at most after it was stored.
+// keepNotice is the maximum time for which a notice is stored.
 const keepNotice = 30 * 24 * time.Hour
 
 // oldDoc returns a document at the revision in its JSON, or at the first revision.
@@ -107,7 +107,7 @@ func oldToken(tx *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	return d, err
 }
 
-// oldLogin returns none for a session that cannot be read: it signs nobody in.
+// oldLogin returns no document for a session that cannot be read, because it signs nobody in.
 func oldLogin(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	var s struct {
 		Rev     int64     `json:"rev"`
@@ -140,7 +140,8 @@ func oldPointer(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	return d, err
 }
 
-// oldArguments returns none for arguments whose request is not known: nobody could read them.
+// oldArguments returns no document for arguments of an unknown request, because nobody could read
+// them.
 func oldArguments(tx *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	b := tx.Bucket([]byte("request_keys"))
 	if b == nil || b.Get([]byte(id)) == nil {
@@ -183,7 +184,8 @@ func oldNotice(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	return d, err
 }
 
-// oldEvent returns none for a time that cannot be read: people may get the notice twice.
+// oldEvent returns no document for a time that cannot be read. Then people may get the notice
+// twice.
 func oldEvent(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	if len(data) != timeSize {
 		return document.Doc{}, nil
@@ -212,7 +214,7 @@ func oldBaseline(_ *bbolt.Tx, key string, data []byte) (document.Doc, error) {
 }
 
 // presentBaseline returns the present form of a baseline that an earlier version stored in another
-// form. Baselines are looked up one by one, so that a reader would not find the other form.
+// form. A reader looks up each baseline by its key, so it would not find the other form.
 func presentBaseline(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	var b approval.Baseline
 	if id == string(markKey) {

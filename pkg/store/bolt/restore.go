@@ -16,8 +16,8 @@ import (
 
 // RestoreOptions configure [Store.RestoreBackup].
 type RestoreOptions struct {
-	// Known reports whether another source, such as a tool catalog, shows how new a record is; the
-	// next sync compares with it. nil: there is no such source.
+	// Known reports whether another source, such as a tool catalog, has the record. The next sync
+	// compares the record with that source. nil: there is no such source.
 	Known func(tool.ID) bool
 
 	// KeepTokens says that no token was revoked since the copy was made.
@@ -36,12 +36,12 @@ type RestoreReport struct {
 
 // RestoreBackup restores the contents of the copy at path, in one transaction.
 //
-// It does not set the store back: that would undo later decisions, and open tools that people
-// closed since. A record with two versions, or one that the store lacks and no other source knows,
-// is treated like a loss: the stricter version counts until a person chooses
+// It does not replace the store by the copy: that would undo later decisions, and unlock tools that
+// people locked since. If a record has two versions, or if neither the store nor another source has
+// it, RestoreBackup treats it as lost: the stricter version applies until a person chooses
 // ([approval.KeepRestored]: the newer version, [approval.AcceptStore]: the copy's version). Tokens,
-// stops, baselines and audit lines are added if the store has none. Sessions of people, requests of
-// agents, grants, and unsent notices do not come back.
+// stops, baselines and audit lines are added if the store has none. RestoreBackup does not restore
+// sessions of people, requests of agents, grants, and unsent notices.
 func (s *Store) RestoreBackup(ctx context.Context, path string, o RestoreOptions) (out RestoreReport, err error) {
 	defer store.Wrap(&err, "take back %q", path)
 	from, _, err := openCopy(path)
@@ -152,7 +152,7 @@ func (t *restoring) token(x token.Token, d document.Doc) error {
 			held.Mark = d.Mark
 			return b.Put(docKey(d.Key), wrapDoc(held))
 		}
-		return nil // the store's token stays
+		return nil // keep the store's token
 	}
 	t.out.Tokens++
 	if !t.o.KeepTokens && x.Live(t.now) {

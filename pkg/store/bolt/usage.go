@@ -25,7 +25,7 @@ type Usage struct{ s *Store }
 
 var _ usage.Store = Usage{}
 
-// Usage returns the usage that the file keeps.
+// Usage returns the usage in the file.
 func (s *Store) Usage() Usage { return Usage{s} }
 
 // Add implements [usage.Store]. It replaces stored tallies that cannot be read.
@@ -51,7 +51,8 @@ func (x Usage) Add(ctx context.Context, minutes map[time.Time]*usage.Tally) (err
 	})
 }
 
-// addTallies adds tallies to a bucket, and drops the oldest beyond keep if one is new.
+// addTallies adds tallies to a bucket. If one of them is new, addTallies removes the oldest tallies
+// until keep are left.
 func addTallies(b *bbolt.Bucket, tallies map[time.Time]*usage.Tally, keep int) error {
 	grown := false
 	for start, t := range tallies {
@@ -107,7 +108,7 @@ func (x Usage) Each(ctx context.Context, u usage.Unit, from, to time.Time, do fu
 	})
 }
 
-// tallyKey returns a key that sorts like times, from 1970 on.
+// tallyKey returns a key that sorts like t, for times from 1970 on.
 func tallyKey(t time.Time) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(max(t.Unix(), 0)))
 }

@@ -52,7 +52,7 @@ func verify(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.UnmapFile(data)) }()
-	// A disk error, or a file that is cut off meanwhile, is a memory fault.
+	// A disk error, or a file that becomes shorter during the check, causes a memory fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -83,15 +83,15 @@ func verifyData(data []byte, release func()) error {
 type verifier struct {
 	data     []byte
 	pageSize uint64
-	pages    uint64 // how many are in use or free; more may follow
+	pages    uint64 // number of pages in use or free; the file may have more
 	seen     []bool // pages by number, with overflow pages
 	read     int    // pages read since release
 	release  func()
 }
 
-// maxPages is how many pages a verifier reads before it releases them: otherwise all pages with
-// keys, half of the file, would be in memory at once, with the catalog that is opened at the same
-// time.
+// maxPages is the number of pages that a verifier reads before it releases them. Otherwise all
+// pages with keys, half of the file, would be in memory at once, in addition to the catalog that is
+// opened at the same time.
 const maxPages = 4096
 
 // newVerifier finds the newer of the two meta pages.

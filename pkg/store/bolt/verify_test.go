@@ -12,7 +12,7 @@ import (
 )
 
 // A check of a large file releases the memory of the pages that it has read.
-func TestVerifyLetsGo(t *testing.T) {
+func TestVerifyReleasesMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.db")
 	s, err := Open(path, nil)
 	require.OK(t, err)
@@ -29,6 +29,6 @@ func TestVerifyLetsGo(t *testing.T) {
 	times := 0
 	require.OK(t, verifyData(data, func() { times++ }))
 	if times != 1 {
-		t.Errorf("it lets go %d times in more than %d pages, want 1", times, pages)
+		t.Errorf("memory was released %d times in more than %d pages, want 1", times, pages)
 	}
 }

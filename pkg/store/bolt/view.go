@@ -20,8 +20,8 @@ import (
 // View opens the file at path for reading, and writes nothing there. If the file is missing, the
 // Store is empty. A file of an earlier version is read from a copy in the system's folder for
 // temporary files. Any number of processes can view a file at the same time. While a process has
-// the file open through [Open], View returns [ErrHeld]. A write through the Store fails, or goes
-// into the copy.
+// the file open through [Open], View returns [ErrHeld]. A write through the Store fails, or changes
+// only the copy.
 func View(path string, o *store.Options) (_ *Store, err error) {
 	options := o.OrDefault()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

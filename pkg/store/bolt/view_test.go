@@ -24,8 +24,8 @@ func names(t *testing.T, folder string) (out []string) {
 	return out
 }
 
-// A view reads a file as it is: one that is missing, one of an earlier version, and one of this version. It
-// leaves no trace, neither there nor among temporary files.
+// A view reads a missing file, a file of an earlier version and a file of this version. It changes
+// no file, and leaves no temporary file.
 func TestView(t *testing.T) {
 	for name, tt := range map[string]struct {
 		make    func(path string)
@@ -48,7 +48,7 @@ func TestView(t *testing.T) {
 			aged := time.Now().Add(-time.Hour).Truncate(time.Second)
 			before, _ := os.ReadFile(path)
 			beside := len(names(t, folder))
-			_ = os.Chtimes(path, aged, aged) // a file that is missing stays so
+			_ = os.Chtimes(path, aged, aged) // fails for a missing file
 			first, err := bolt.View(path, nil)
 			require.OK(t, err)
 			second, err := bolt.View(path, &store.Options{LockWait: time.Millisecond})
@@ -76,20 +76,20 @@ func TestViewRefuses(t *testing.T) {
 	s, err := bolt.Open(path, nil)
 	require.OK(t, err)
 	if _, err := bolt.View(path, &store.Options{LockWait: time.Millisecond}); !errors.Is(err, bolt.ErrHeld) {
-		t.Errorf("a view of a file that is open: %v", err)
+		t.Errorf("View of an open file: %v", err)
 	}
 	require.OK(t, s.Close())
 	v, err := bolt.View(path, nil)
 	require.OK(t, err)
 	if _, err := bolt.Open(path, &store.Options{LockWait: time.Millisecond}); !errors.Is(err, bolt.ErrHeld) {
-		t.Errorf("a file that is viewed is opened: %v", err)
+		t.Errorf("Open of a viewed file: %v", err)
 	}
 	if _, err := v.Put(t.Context(), approval.Record{Server: "s", Tool: "a"}, nil); err == nil {
-		t.Error("a view was written to")
+		t.Error("Put into a view returns no error")
 	}
 	require.OK(t, v.Close())
 	require.OK(t, os.WriteFile(path, []byte("no database"), 0o600))
 	if _, err := bolt.View(path, nil); !errors.Is(err, bolt.ErrDamaged) {
-		t.Errorf("a view of no database: %v", err)
+		t.Errorf("View of a file that is no database: %v", err)
 	}
 }

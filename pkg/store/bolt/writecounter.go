@@ -29,7 +29,7 @@ func (w *writeCounter) etag(server string) string {
 	return w.opened + " " + strconv.Itoa(w.all) + " " + strconv.Itoa(w.of[server]) + " " + server
 }
 
-// note counts a write that has ended, even with an error.
+// note counts a write that has ended. It also counts a failed write.
 func (w *writeCounter) note(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +47,7 @@ func (w *writeCounter) noteAll() {
 
 // RecordsIfChanged implements [approval.Store].
 func (s *Store) RecordsIfChanged(ctx context.Context, server, mark string) (_ []approval.Record, now string, err error) {
-	if now = s.wrote.etag(server); now == mark { // before the read: a later write changes it
+	if now = s.wrote.etag(server); now == mark { // before the read: a write during it changes it
 		if err = s.usable(ctx); err != nil {
 			store.Wrap(&err, "approvals of %q", server)
 			return nil, "", err

@@ -1,9 +1,9 @@
 // Package dir keeps objects as files in a folder, for a gateway that runs on one machine. An
 // operator may edit the files by hand.
 //
-// A reader never sees half a file and a crash never leaves one: data is written to a temporary file
-// in the same folder, synced, and renamed. The kernel resolves names below the folder, so no key
-// and no symbolic link leads out of the folder.
+// A reader never sees a part of a file, and a crash never leaves one: Put writes the data to a
+// temporary file in the same folder, syncs it, and renames it. The kernel resolves names below the
+// folder, so no key and no symbolic link leads out of the folder.
 package dir
 
 import (
@@ -76,8 +76,8 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Obje
 	return o, nil
 }
 
-// Put implements [object.Store]. Writers of the folder in all processes take turns: none writes
-// between another's check of the old version and its rename.
+// Put implements [object.Store]. Writers of the folder in all processes take turns: no writer
+// writes between the check of the old version and the rename by another writer.
 func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error) {
 	defer store.Wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {

@@ -134,7 +134,7 @@ func TestLinksOutside(t *testing.T) {
 		t.Errorf("Put over a link: %v", err)
 	}
 	if data, err := os.ReadFile(outside); err != nil || string(data) != "secret" {
-		t.Errorf("the file outside holds %q, %v", data, err)
+		t.Errorf("the file outside has %q, %v", data, err)
 	}
 	if o, err := s.Get(t.Context(), "file", ""); err != nil || string(o.Data) != "mine" {
 		t.Errorf("Get after Put over a link = %q, %v", o.Data, err)
@@ -165,10 +165,10 @@ func TestPutThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Put(t.Context(), "config", []byte("x"), ""); err == nil {
-		t.Error("an object took the place of a folder")
+		t.Error("Put replaced a folder by an object")
 	}
 	if _, err := s.Put(t.Context(), "config/a/b", []byte("x"), ""); err == nil {
-		t.Error("a folder took the place of an object")
+		t.Error("Put replaced an object by a folder")
 	}
 	if _, err := s.Put(t.Context(), "config/a", []byte("x"), "old etag"); !errors.Is(err, object.ErrConflict) {
 		t.Errorf("Put = %v, want ErrConflict", err)
@@ -200,6 +200,6 @@ func TestUnreadableFolder(t *testing.T) {
 		t.Errorf("Get in a file = %v, want an error that is not ErrNotFound", err)
 	}
 	if _, err := dir.New(file).Put(t.Context(), "a", nil, ""); err == nil {
-		t.Error("Put in a file passed")
+		t.Error("Put into a file returns no error")
 	}
 }

@@ -14,7 +14,7 @@ func TestMap(t *testing.T) {
 	s := dir.New(t.TempDir())
 	for _, key := range []string{"catalog/a.snap", "catalog", "catalog/a.snap/b"} {
 		if _, err := s.Map(t.Context(), key); !errors.Is(err, object.ErrNotFound) {
-			t.Errorf("Map(%s) of nothing = %v", key, err)
+			t.Errorf("Map(%s) without an object = %v", key, err)
 		}
 		if key == "catalog/a.snap" {
 			if _, err := s.Put(t.Context(), key, []byte("one"), ""); err != nil {
@@ -23,7 +23,7 @@ func TestMap(t *testing.T) {
 		}
 	}
 	if _, err := s.Map(t.Context(), "../a"); !errors.Is(err, object.ErrKey) {
-		t.Errorf("Map of a key that leads out = %v", err)
+		t.Errorf("Map of a key outside the folder = %v", err)
 	}
 	one, err := s.Map(t.Context(), "catalog/a.snap")
 	if err != nil || string(one) != "one" {
@@ -46,7 +46,7 @@ func TestMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(one) != "one" || len(two) != 0 {
-		t.Errorf("what was mapped is %q after it was replaced and removed", one)
+		t.Errorf("the mapped data is %q after the file was replaced and removed", one)
 	}
 }
 
@@ -61,11 +61,11 @@ func TestMapSharesOneMapping(t *testing.T) {
 	}
 	one := put("one")
 	if again := mapped(t, s); unsafe.SliceData(again) != unsafe.SliceData(one) {
-		t.Error("a file that is mapped is mapped again")
+		t.Error("a mapped file is mapped again")
 	}
 	two := put("two")
 	if unsafe.SliceData(two) == unsafe.SliceData(one) || string(one) != "one" || string(two) != "two" {
-		t.Errorf("after a file was replaced by one as long, %q and %q are mapped", one, two)
+		t.Errorf("after a replacement of the same size, %q and %q are mapped", one, two)
 	}
 }
 

@@ -37,12 +37,12 @@ func TestPutSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there("catalog/" + left) {
-		t.Error("what a killed writer left is still there")
+		t.Error("the file of a killed writer is still there")
 	}
 	if !there("config/"+other) || !there("catalog/"+editors) || !there(left) {
 		t.Error("a file of another folder, or of another program, is gone")
 	}
 	if _, err := s.Put(t.Context(), "b", []byte("whole"), ""); err != nil || there(left) {
-		t.Errorf("in the folder itself: %v, still there %v", err, there(left))
+		t.Errorf("in the root folder: %v, still there %v", err, there(left))
 	}
 }

@@ -25,8 +25,8 @@ var _ document.Store = (*Store)(nil)
 const maxReads = 16
 
 // Docs implements [document.Store]. It makes one request for each document, which costs the same as
-// one request for all. A role may use GetItem for what it reads, and few roles may get several
-// items with one request.
+// one request for all: a role may use GetItem for the documents that it reads, but few roles may
+// read several items with one request.
 func (s *Store) Docs(ctx context.Context, keys ...document.Key) ([]document.Doc, error) {
 	docs := make([]document.Doc, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
@@ -84,7 +84,7 @@ func (s *Store) GetWith(
 // decodeDoc returns the document of an item. The Doc of an absent item has only its Key.
 func (s *Store) decodeDoc(k document.Key, it item) (d document.Doc, err error) {
 	if keyOf(it) != k {
-		return d, broken(it, errors.New("it is the item of another key"))
+		return d, broken(it, errors.New("the item has another key"))
 	}
 	d, err = formOf(k).decode(it, s.o.Now())
 	d.Key = k
@@ -225,7 +225,7 @@ func (s *Store) ListDocs(
 		ExpressionAttributeValues: item{":pk": text(part)}, ConsistentRead: aws.Bool(true),
 	}
 	all = true
-	readTwice := false // a damaged item may be a damaged answer
+	readTwice := false // an item may be damaged only in this answer
 	pages := formOf(document.Key{Part: part}).pages
 	for n := 0; pages == 0 || n < pages; n++ {
 		p, err := retryGarbled(func() (page[document.Doc], error) {
@@ -268,7 +268,7 @@ func (s *Store) TouchDoc(ctx context.Context, key document.Key, mark string) (er
 		c = condition{expression: "attribute_exists(PK)"} // the role may name no other attribute
 	}
 	up := s.docUpdate(key, update(item{f.markName(): text(mark)}, nil), c)
-	up.ReturnValuesOnConditionCheckFailure = "" // nobody reads it, and roles may name one attribute
+	up.ReturnValuesOnConditionCheckFailure = "" // not read, and roles may name one attribute
 	_, err = s.db.UpdateItem(ctx, updateInput(*up), s.docOptions)
 	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
 		return document.ErrNotFound

@@ -27,22 +27,22 @@ import (
 func TestDocuments(t *testing.T) {
 	endpoint := emulator.Start(t)
 	table := tables(endpoint, "documents")
-	t.Run("the store keeps the promises", func(t *testing.T) {
+	t.Run("the store fulfills its contract", func(t *testing.T) {
 		documenttest.Run(t, func(t *testing.T, now func() time.Time) document.Store {
 			return dynamo.New(client(endpoint, http.DefaultTransport), table(t), &store.Options{Now: now})
 		})
 	})
-	t.Run("a write is kept although its answer is lost", func(t *testing.T) {
+	t.Run("a write whose answer is lost takes effect", func(t *testing.T) {
 		documenttest.RunLost(t, func(t *testing.T) (document.Store, func()) {
 			transport := new(emulator.Lossy)
 			return dynamo.New(client(endpoint, transport), table(t), nil), transport.LoseNext
 		})
 	})
-	t.Run("an item of the version before is changed", func(t *testing.T) {
+	t.Run("an item of the previous version is changed", func(t *testing.T) {
 		checkUnnumbered(t, client(endpoint, http.DefaultTransport), table(t))
 		checkFixed(t, client(endpoint, http.DefaultTransport), table(t))
 	})
-	t.Run("an item of the version before has ended", func(t *testing.T) {
+	t.Run("an item of the previous version has expired", func(t *testing.T) {
 		checkEnded(t, client(endpoint, http.DefaultTransport), table(t))
 	})
 	t.Run("a document is no approval record", func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("Changes = %v, Records = %v, %v; want nothing", changed, records, err)
 		}
 	})
-	t.Run("a table that does not exist is named", func(t *testing.T) {
+	t.Run("the error names a missing table", func(t *testing.T) {
 		s, d := dynamo.New(client(endpoint, http.DefaultTransport), "no-such-table", nil), samples["asked"].doc
 		_, one := s.Docs(t.Context(), d.Key)
 		_, two := s.Docs(t.Context(), d.Key, stopKey)
@@ -76,7 +76,7 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the table removes what expired", func(t *testing.T) {
+	t.Run("the table removes expired items", func(t *testing.T) {
 		// The emulator does not implement this setting.
 		data, err := os.ReadFile(template)
 		if err != nil || !strings.Contains(string(data), "TimeToLiveSpecification: {AttributeName: expires_at, Enabled: true}") {
@@ -130,7 +130,7 @@ func checkUnnumbered(t *testing.T, db *dynamodb.Client, table string) {
 		if tt.rev == 0 {
 			putItem(t, db, table, tt.all())
 			if err := s.PutDocs(t.Context(), d); !errors.Is(err, document.ErrConflict) {
-				t.Errorf("%s: a write after the version before = %v, want a conflict", name, err)
+				t.Errorf("%s: a write after the previous version = %v, want a conflict", name, err)
 			}
 			d.Rev--
 		}
@@ -152,7 +152,7 @@ func checkFixed(t *testing.T, db *dynamodb.Client, table string) {
 		"change": read[0], "delete": {Key: tt.doc.Key, Rev: read[0].Rev, Mark: read[0].Mark},
 	} {
 		if err := s.PutDocs(t.Context(), d); !errors.Is(err, document.ErrConflict) {
-			t.Errorf("%s of another notice = %v, want a conflict", name, err)
+			t.Errorf("%s for another notice = %v, want a conflict", name, err)
 		}
 	}
 	left, err := s.Docs(t.Context(), tt.doc.Key)
@@ -196,7 +196,7 @@ func checkEnded(t *testing.T, db *dynamodb.Client, table string) {
 			now = end.Add(-time.Nanosecond)
 			if tt.doc.ID != "ARGS#R-2" {
 				if got, err := s.Docs(t.Context(), tt.doc.Key); err != nil || got[0].Rev == 0 {
-					t.Errorf("%s: Docs just before the end = %+v, %v", name, got, err)
+					t.Errorf("%s: Docs just before the expiry = %+v, %v", name, got, err)
 				}
 			}
 			now = end

@@ -42,8 +42,8 @@ func batchOf(items string, left ...document.Key) string {
 	return `{"Responses":{"approvals":[` + items + `]},"UnprocessedKeys":{` + unprocessed + `}}`
 }
 
-// No write costs twice the price without need: only documents that are written together use a
-// transaction. A role may touch a token and write no other attribute. A role may put stops and not
+// Only documents that are written together use a transaction, because a transaction costs twice as
+// much. A role may touch a token, but write no other attribute. A role may put stops, but not
 // update them.
 func TestRequestsOfDocuments(t *testing.T) {
 	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
@@ -77,12 +77,12 @@ func TestRequestsOfDocuments(t *testing.T) {
 	touch := w.seen[2]
 	names, values := touch.ExpressionAttributeNames, touch.ExpressionAttributeValues
 	if touch.ConditionExpression != "attribute_exists(PK)" || len(names) != 1 || len(values) != 1 {
-		t.Errorf("a touch of a token names more than its key and mark: %+v", touch)
+		t.Errorf("TouchDoc of a token names more than its key and mark: %+v", touch)
 	}
 }
 
-// Docs reads several documents with one request each, since most roles may read no other way. It
-// returns all or none.
+// Docs makes one request for each document, since most roles may not read in another way. It
+// returns all documents or none.
 func TestSeveralDocuments(t *testing.T) {
 	w := &wire{answer: func(_ string, in request) (int, string) {
 		id := in.Key["SK"].(map[string]any)["S"].(string)
@@ -93,7 +93,7 @@ func TestSeveralDocuments(t *testing.T) {
 	}}
 	keys := make([]document.Key, 40)
 	for i := range keys {
-		keys[i] = document.Key{Part: "BASE#a", ID: fmt.Sprint(i % 39)} // one key occurs twice
+		keys[i] = document.Key{Part: "BASE#a", ID: fmt.Sprint(i % 39)} // one key is requested twice
 	}
 	docs, err := w.store().Docs(t.Context(), keys...)
 	if err != nil || len(docs) != 40 || len(w.calls) != 40 || slices.Contains(w.calls, "BatchGetItem") {
@@ -129,7 +129,7 @@ func TestRecordWithDocuments(t *testing.T) {
 		}
 		asked := w.seen[0].RequestItems["approvals"]
 		if !slices.Equal(w.calls, []string{"BatchGetItem"}) || !asked.ConsistentRead || len(asked.Keys) != 3 {
-			t.Errorf("it asked %q %+v, want one consistent BatchGetItem of 3 keys", w.calls, asked)
+			t.Errorf("requests %q %+v, want one consistent BatchGetItem of 3 keys", w.calls, asked)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestRecordWithBrokenDocuments(t *testing.T) {
 	for name, items := range map[string]string{
 		"a stop at another key": recordItem + `,` + strings.Replace(stopItem, "STOP", "STOQ", 1),
 		"a stop without stops":  recordItem + `,` + strings.Replace(stopItem, `"stop"`, `"stops"`, 1),
-		"a record that is none": `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{"}}`,
+		"an invalid record":     `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{"}}`,
 	} {
 		w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, batchOf(items) }}
 		r, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey)
@@ -171,7 +171,7 @@ func TestDocumentsAreAskedForAgain(t *testing.T) {
 		}
 		for i, want := range []int{3, 2, 2, 2, 1} {
 			if asked := w.seen[i].RequestItems["approvals"]; len(asked.Keys) != want || !asked.ConsistentRead {
-				t.Errorf("request %d asked %+v, want %d keys", i, asked, want)
+				t.Errorf("request %d has %+v, want %d keys", i, asked, want)
 			}
 		}
 		w.answer = func(string, request) (int, string) {
@@ -179,13 +179,13 @@ func TestDocumentsAreAskedForAgain(t *testing.T) {
 		}
 		_, docs, err = w.store().GetWith(t.Context(), waiting.ID(), stopKey, grantKey)
 		if err == nil || errors.Is(err, approval.ErrNotFound) {
-			t.Errorf("GetWith = %+v, %v of a table that never answers for the grants", docs, err)
+			t.Errorf("GetWith without an answer for the grants = %+v, %v", docs, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, _, err = w.store().GetWith(ctx, waiting.ID(), stopKey, grantKey)
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("GetWith = %v as its time ends", err)
+			t.Errorf("GetWith = %v at its deadline", err)
 		}
 	})
 }
@@ -214,12 +214,12 @@ func TestRefusedDocuments(t *testing.T) {
 		answer func(own string) string
 		want   document.Key // key of the conflict; zero: there is none
 	}{
-		{"one document, its own", one, refusal, document.Key{}},
-		{"one document, another's", one, always(refusal(other)), asked.Key},
+		{"one, own write", one, refusal, document.Key{}},
+		{"one, another write", one, always(refusal(other)), asked.Key},
 		{"one document, gone", one, always(fault(failed + "Exception")), asked.Key},
 		{"a deleted document", []document.Doc{{Key: asked.Key, Rev: 1}}, always(refusal(other)), asked.Key},
-		{"a transaction, its own", three, func(own string) string { return stored(own, failed, "None", "None") }, document.Key{}},
-		{"a transaction, another's", three, always(stored(other, "None", failed, "None")), pointer.Key},
+		{"three, own write", three, func(own string) string { return stored(own, failed, "None", "None") }, document.Key{}},
+		{"three, another write", three, always(stored(other, "None", failed, "None")), pointer.Key},
 		{"refused and throttled", three, always(cancelled("ThrottlingError", "None", failed)), args.Key},
 		{"refused and in another's transaction", three, always(cancelled("TransactionConflict", failed, "None")), pointer.Key},
 	} {
@@ -238,7 +238,7 @@ func TestRefusedDocuments(t *testing.T) {
 			}
 			for _, in := range append(w.seen[0].TransactItems, transactItem{Put: w.seen[0].write}) {
 				if in.Put.Item != nil && in.Put.ReturnValuesOnConditionCheckFailure != "ALL_OLD" {
-					t.Error("a write does not ask for what is stored")
+					t.Error("a write does not request the stored item")
 				}
 			}
 		})
@@ -295,8 +295,8 @@ func TestFailedDocuments(t *testing.T) {
 	}
 }
 
-// A write whose answer cannot be decoded is not sent again: the store reads the item to learn
-// whether the write took effect. If that read fails, the write counts as failed.
+// The client does not repeat a write whose answer cannot be decoded: the store reads the item to
+// check whether the write took effect. If that read fails, the write counts as failed.
 func TestGarbledDocumentWrites(t *testing.T) {
 	docs := []document.Doc{samples["asked"].doc, samples["pointer"].doc}
 	for name, kept := range map[string]string{"kept": "own", "another's": "other", "unread": ""} {

@@ -9,7 +9,7 @@
 //	AUDIT#<server>  <time>#<tool>            an audit line of a server
 //	AUDIT#@gateway  <time>#<random>          an audit event of the gateway; no server has this name
 //	AUDIT#@gateway  STATE#<subject>          the state of a subject after its last change
-//	STOP            STOP                     what people stopped
+//	STOP            STOP                     the stops by people
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's upstream session, until expires_at
 //	LOGIN#SESSIONS  <id>                     a person's session with a browser, until expires_at
@@ -26,8 +26,8 @@
 // same items during a deploy and after a rollback.
 //
 // The index "decisions" has the records that people decided about under one partition key, sorted
-// by decided_at, without their definitions. It can take a thousand writes a second, far more than
-// people make. Items that a sync finds do not enter it.
+// by decided_at, without their definitions. One partition accepts a thousand writes per second, far
+// more than people make. Items that only a sync has seen are not in the index.
 package dynamo
 
 import (

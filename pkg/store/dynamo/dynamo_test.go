@@ -42,21 +42,21 @@ func tables(endpoint, of string) func(t *testing.T) string {
 func TestOnAnEmulator(t *testing.T) {
 	endpoint := emulator.Start(t)
 	table := tables(endpoint, "dynamo")
-	t.Run("the store keeps the promises", func(t *testing.T) {
+	t.Run("the store fulfills its contract", func(t *testing.T) {
 		approvaltest.Run(t, func(t *testing.T) approval.Store {
 			return dynamo.New(client(endpoint, http.DefaultTransport), table(t), nil)
 		})
 	})
-	t.Run("a write is kept although its answer is lost", func(t *testing.T) {
+	t.Run("a write whose answer is lost takes effect", func(t *testing.T) {
 		approvaltest.RunLost(t, func(t *testing.T) (approval.Store, func()) {
 			transport := new(emulator.Lossy)
 			return dynamo.New(client(endpoint, transport), table(t), nil), transport.LoseNext
 		})
 	})
-	t.Run("a table that does not exist is named", func(t *testing.T) {
+	t.Run("the error names a missing table", func(t *testing.T) {
 		checkMissing(t, dynamo.New(client(endpoint, http.DefaultTransport), "no-such-table", nil))
 	})
-	t.Run("the table is guarded and outlives its stack", func(t *testing.T) {
+	t.Run("the table is protected and outlives its stack", func(t *testing.T) {
 		// The emulator does not implement this setting.
 		if data, err := os.ReadFile(template); err != nil || !strings.Contains(string(data), "PointInTimeRecoveryEnabled: true") {
 			t.Errorf("%s has no point-in-time recovery (%v)", template, err)
@@ -81,7 +81,7 @@ func checkGuarded(t *testing.T, db *dynamodb.Client, outputs map[string]string) 
 		t.Errorf("billing is %+v, want on demand", b)
 	}
 	if p := table.Table.DeletionProtectionEnabled; p == nil || !*p {
-		t.Error("the table can be deleted")
+		t.Error("the table has no deletion protection")
 	}
 	if got := *table.Table.TableArn; got != outputs["TableArn"] || got+"/index/decisions" != outputs["FeedArn"] {
 		t.Errorf("the table is %s; the outputs are %v", got, outputs)

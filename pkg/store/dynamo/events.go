@@ -19,9 +19,9 @@ import (
 
 const (
 	eventsKey = "AUDIT#@gateway"
-	stateSK   = "STATE#" // sorts after every time
+	stateSK   = "STATE#" // it sorts after every time
 
-	// How many lines one read examines for matches of a filter, in how many queries.
+	// The number of lines that one query examines, and the number of queries of one read.
 	eventsQuery   = 200
 	eventsQueries = 5
 )
@@ -171,7 +171,7 @@ func eventTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 func checkEventKey(sk string) error {
 	at, random, ok := strings.Cut(sk, "#")
 	if !ok || random == "" || len(sk) > 100 {
-		return errors.New("it is no key of an audit event")
+		return errors.New("the key does not belong to an audit event")
 	}
 	_, err := time.Parse(timeLayout, at)
 	return err

@@ -26,12 +26,12 @@ var anEvent = audit.Line{V: audit.Version, Time: audittest.Start, Kind: audit.Ki
 func TestEvents(t *testing.T) {
 	endpoint := emulator.Start(t)
 	table := tables(endpoint, "deeds")
-	t.Run("the store keeps the promises", func(t *testing.T) {
+	t.Run("the store fulfills its contract", func(t *testing.T) {
 		audittest.Run(t, func(t *testing.T) audit.Events {
 			return dynamo.NewEvents(client(endpoint, http.DefaultTransport), table(t), nil)
 		})
 	})
-	t.Run("a write is kept once although its answer is lost", func(t *testing.T) {
+	t.Run("a write whose answer is lost takes effect once", func(t *testing.T) {
 		transport := new(emulator.Lossy)
 		s := dynamo.NewEvents(client(endpoint, transport), table(t), nil)
 		transport.LoseNext()
@@ -43,9 +43,9 @@ func TestEvents(t *testing.T) {
 			t.Errorf("there are %d lines, want 2: %+v", len(all), all)
 		}
 	})
-	t.Run("the table removes what is too old, and no state", func(t *testing.T) {
+	t.Run("the table removes old lines, but no state", func(t *testing.T) {
 		db, name := client(endpoint, http.DefaultTransport), table(t)
-		const keep = 100 * 365 * 24 * time.Hour // the table must not remove it early
+		const keep = 100 * 365 * 24 * time.Hour // so that the table keeps it during the test
 		s := dynamo.NewEvents(db, name, &store.Options{KeepAudit: keep})
 		_, err := s.PutChange(t.Context(), anEvent, "1")
 		require.OK(t, err)
@@ -65,14 +65,14 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%d items of which %v expire, want 2 and %s", len(out.Items), until, want)
 		}
 	})
-	t.Run("a deed is in no server's audit", func(t *testing.T) {
+	t.Run("an event is not in the audit of a server", func(t *testing.T) {
 		db, name := client(endpoint, http.DefaultTransport), table(t)
 		require.OK(t, dynamo.NewEvents(db, name, nil).PutEvent(t.Context(), anEvent))
 		if lines, err := dynamo.New(db, name, nil).Audit(t.Context(), "gateway", approval.Cursor{}, 10); err != nil || len(lines) > 0 {
 			t.Errorf("Audit = %v, %v; want none", lines, err)
 		}
 	})
-	t.Run("a table that does not exist is named", func(t *testing.T) {
+	t.Run("the error names a missing table", func(t *testing.T) {
 		s := dynamo.NewEvents(client(endpoint, http.DefaultTransport), "no-such-table", nil)
 		_, changed := s.PutChange(t.Context(), anEvent, "1")
 		_, _, read := s.Events(t.Context(), audit.Filter{}, "", 1)
@@ -91,6 +91,6 @@ func TestEventsAreReadConsistently(t *testing.T) {
 	s := dynamo.NewEvents(client("http://dynamodb.test", w), "approvals", nil)
 	_, _, err := s.Events(t.Context(), audit.Filter{}, "", 50)
 	if err != nil || len(w.seen) != 1 || !w.seen[0].ConsistentRead {
-		t.Errorf("Deeds = %v after %+v, want one consistent read", err, w.seen)
+		t.Errorf("Events = %v after %+v, want one consistent read", err, w.seen)
 	}
 }

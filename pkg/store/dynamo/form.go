@@ -47,7 +47,7 @@ var forms = []form{
 	{part: "GRANT#*", id: "GRANTED", data: "doc"},
 	{part: "USED#*", id: "USED", data: "used_at"},
 	{part: "BASE#*", id: "*", data: "baseline"},
-	{part: "SRV#*", id: "BASELINE", data: "baseline"}, // by name, of an earlier version
+	{part: "SRV#*", id: "BASELINE", data: "baseline"}, // by server name, of an earlier version
 	// Without a mark to keep, every write is a PutItem: the roles need no other right.
 	{part: "CRED#*", id: "*", data: "data", bytes: true, pages: 8},
 	{part: "*", id: "*", data: "data", bytes: true, mark: "mark", until: "keep", pages: 8},
@@ -97,8 +97,8 @@ func (f form) encode(d document.Doc, writeID string) item {
 	return it
 }
 
-// unset returns the attributes of the form that it does not set, except the mark if keepMark is
-// set.
+// unset returns the names of the attributes of the form that item it lacks. If keepMark is set,
+// unset omits the mark.
 func (f form) unset(it item, keepMark bool) (names []string) {
 	for _, name := range []string{f.data, f.until, "expires_at", f.markName()} {
 		if name != "" && it[name] == nil && (name != f.markName() || !keepMark) {

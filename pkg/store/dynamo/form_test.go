@@ -27,7 +27,7 @@ var (
 type sample struct {
 	item  string       // its attributes, in the JSON of DynamoDB
 	doc   document.Doc // the document of the item, as a caller writes it
-	rev   int64        // its revision; 0: the previous version set none
+	rev   int64        // its revision; 0: the previous version set no revision
 	exact bool         // the item has the exact expiry
 }
 
@@ -92,7 +92,7 @@ func sampleStore(w *wire) *dynamo.Store {
 	return dynamo.New(db, "approvals", &store.Options{Now: func() time.Time { return sampleNow }})
 }
 
-func TestItemsOfTheVersionBefore(t *testing.T) {
+func TestItemsOfPreviousVersion(t *testing.T) {
 	for name, tt := range samples {
 		t.Run(name, func(t *testing.T) {
 			w := &wire{answer: func(string, request) (int, string) {
@@ -115,7 +115,7 @@ func TestItemsOfTheVersionBefore(t *testing.T) {
 }
 
 // The previous version reads these attributes by name and type. It ignores others.
-func TestItemsForTheVersionBefore(t *testing.T) {
+func TestItemsForPreviousVersion(t *testing.T) {
 	for name, tt := range samples {
 		t.Run(name, func(t *testing.T) {
 			w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
@@ -169,7 +169,7 @@ func itemOf(t *testing.T, body string) map[string]any {
 	return it
 }
 
-// Roles may put documents of the vault, and not update them.
+// Roles may put documents of the vault, but not update them.
 func TestVaultIsPut(t *testing.T) {
 	for rev := range int64(2) {
 		w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
@@ -181,11 +181,11 @@ func TestVaultIsPut(t *testing.T) {
 	}
 }
 
-// Dropped arguments are an item without them. The previous version looks for the attribute at any
-// time.
+// For dropped arguments the store has an item without them. The previous version always checks
+// whether the item has the attribute.
 func TestDroppedArguments(t *testing.T) {
 	for name, now := range map[string]time.Time{
-		"at once": sampleNow, "as an earlier clock has it": sampleNow.Add(-time.Hour),
+		"at once": sampleNow, "with an earlier clock": sampleNow.Add(-time.Hour),
 	} {
 		w := &wire{answer: func(call string, _ request) (int, string) {
 			return http.StatusOK, `{"Item":{"PK":{"S":"ASK#k"},"SK":{"S":"ARGS#R-1"},"expires_at":{"N":"1795345201"}}}`
@@ -238,7 +238,7 @@ func TestBrokenDocument(t *testing.T) {
 			}
 			got, all, err := sampleStore(w).ListDocs(t.Context(), tt.doc.Part)
 			if err != nil || all || len(got) > 0 {
-				t.Errorf("%s %s: ListDocs = %+v, all: %v, %v; want that it is not all", name, damage, got, all, err)
+				t.Errorf("%s %s: ListDocs = %+v, all: %v, %v; want all: false", name, damage, got, all, err)
 			}
 		}
 	}

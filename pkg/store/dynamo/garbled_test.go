@@ -19,9 +19,9 @@ const anything = `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{\"serv
 
 // damages are the ways in which an answer can be damaged in transit.
 var damages = map[string]func(whole string) string{
-	"broken off":           func(s string) string { return s[:len(s)/2] },
-	"another text":         func(string) string { return `<html>busy</html>` },
-	"an item that is none": func(s string) string { return strings.ReplaceAll(s, `"S":"{`, `"S":"{{`) },
+	"broken off":      func(s string) string { return s[:len(s)/2] },
+	"another text":    func(string) string { return `<html>busy</html>` },
+	"an invalid item": func(s string) string { return strings.ReplaceAll(s, `"S":"{`, `"S":"{{`) },
 	"an item without its parts": func(s string) string {
 		return strings.NewReplacer(`"rev"`, `"ver"`, `"kept"`, `"end"`, `"expires"`, `"end"`, `"stop"`, `"s"`, `"doc"`, `"d"`,
 			`"agent"`, `"a"`, `"login"`, `"l"`, `"token"`, `"t"`, `"session_id"`, `"s"`, `"used_at"`, `"at"`, `"baseline"`, `"b"`).Replace(s)
@@ -43,7 +43,7 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 		all["ListDocs of "+name] = func() error {
 			_, all, err := s.ListDocs(ctx, tt.doc.Part)
 			if err == nil && !all {
-				return errors.New("not all was read")
+				return errors.New("all is false")
 			}
 			return err
 		}
@@ -86,7 +86,7 @@ func TestGarbledRead(t *testing.T) {
 					return http.StatusOK, answerTo(call, in)
 				}
 				if err := do(); err != nil || len(w.calls) > 2 {
-					t.Errorf("%s = %v after %d requests, want what the second one answered", read, err, len(w.calls))
+					t.Errorf("%s = %v after %d requests, want the second answer", read, err, len(w.calls))
 				}
 			}
 		})
@@ -142,7 +142,7 @@ func TestGarbledPage(t *testing.T) {
 	}
 }
 
-// The client does not repeat the write: it reads whether the write took effect.
+// The client does not repeat the write. Instead it reads whether the write took effect.
 func TestGarbledWrite(t *testing.T) {
 	for name, kept := range map[string]bool{"kept": true, "not kept": false} {
 		t.Run(name, func(t *testing.T) {

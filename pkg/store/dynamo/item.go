@@ -159,7 +159,7 @@ func idOf(it item) (id tool.ID, ok bool) {
 	return id, sk == resourceSK+id.Sum()
 }
 
-// decodeVerdicts reads the output of encodeVerdicts; v is nil for an item without the attribute.
+// decodeVerdicts decodes the result of encodeVerdicts; v is nil for an item without the attribute.
 func decodeVerdicts(v types.AttributeValue, d *approval.Decision) bool {
 	if v == nil {
 		return true

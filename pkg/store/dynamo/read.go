@@ -40,7 +40,7 @@ func retryGarbled[T any](once func() (T, error)) (T, error) {
 	return v, err
 }
 
-// read reads an item strongly consistently, or returns [approval.ErrNotFound].
+// read reads an item with strong consistency, or returns [approval.ErrNotFound].
 func read[T any](ctx context.Context, s *Store, key item, decode func(item) (T, error)) (T, error) {
 	return readItem(ctx, s, key, true, decode)
 }
@@ -61,9 +61,9 @@ func readItem[T any](ctx context.Context, s *Store, key item, strongly bool, dec
 	})
 }
 
-// batch reads at most a hundred items with one request, strongly consistently, and returns the
-// items that exist. It requests items again if the busy table leaves them out: a missing answer
-// does not mean an absent item.
+// batch reads at most a hundred items with one request and strong consistency, and returns the
+// items that exist. If the busy table omits items, batch requests them again, because an omitted
+// item may exist.
 func (s *Store) batch(ctx context.Context, keys []document.Key) (map[document.Key]item, error) {
 	found := make(map[document.Key]item, len(keys))
 	all := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
@@ -104,7 +104,7 @@ type page[T any] struct {
 	next  item // where the next page begins; empty: there is none
 }
 
-// query reads every page of a query, or as many items as its Limit says.
+// query reads every page of a query, or Limit items if Limit is set.
 func query[T any](ctx context.Context, s *Store, in *dynamodb.QueryInput, decode func(item) (T, error)) ([]T, error) {
 	in.TableName = &s.table
 	most := int(aws.ToInt32(in.Limit))

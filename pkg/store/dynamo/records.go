@@ -25,7 +25,7 @@ func decodeRevised(it item) (r recordRevision, err error) {
 	return r, err
 }
 
-// decodeRevision does not decode the record. Each write has its own id.
+// decodeRevision decodes only the revision, not the record. Each write has its own id.
 func decodeRevision(it item) (recordRevision, error) {
 	n, err := numberOf(it["rev"])
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Store) RecordsIfChanged(ctx context.Context, server, mark string) (all 
 	return all, now, nil
 }
 
-// recordsOf returns the query for all records of a server, strongly consistently. One query reads
+// recordsOf returns a query with strong consistency for all records of a server. One query reads
 // all kinds: from the first key of a prompt to just after the last key of a tool.
 func recordsOf(server string) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{

@@ -9,8 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
-// A retry waits up to 25 ms, then twice that, …, at most a second. The SDK starts at a second,
-// which is a request's whole budget. The context can end the wait earlier.
+// A retry waits up to 25 ms. Each further retry doubles this limit, up to a second. The SDK would
+// begin with a second, but a request has no more time than that. The context can end the wait
+// earlier.
 const (
 	attempts     = 12
 	firstBackoff = 25 * time.Millisecond
@@ -21,7 +22,7 @@ func newRetryer(more ...retry.IsErrorRetryable) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
 		o.Backoff = retry.BackoffDelayerFunc(backoff)
-		o.RateLimiter = ratelimit.None // the context has the budget; requests share none
+		o.RateLimiter = ratelimit.None // the context limits the retries; requests share no limit
 		more = append(more, retry.IsErrorRetryableFunc(cancelledByThrottle))
 		o.Retryables = append(more, o.Retryables...)
 	})

@@ -159,7 +159,7 @@ type shop struct {
 	store   *dynamo.Store
 	objects *objecttest.Mem
 	records []approval.Record // as last written
-	skip    time.Duration     // how far the clock of the loader is ahead
+	skip    time.Duration     // offset of the clock of the loader
 	loader  *state.Loader
 }
 
@@ -176,7 +176,7 @@ func newShop(t *testing.T, endpoint string, n int) *shop {
 	if _, err := s.objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {`+strings.Join(servers, ",")+`}}`), ""); err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Repeat("Do something with a document. ", 50) // 1.6 KB with the rest, like real tools
+	text := strings.Repeat("Do something with a document. ", 50) // the whole tool has 1.6 KB, like real tools
 	s.records = s.each(func(i int) (approval.Record, error) {
 		id := tool.ID{Server: fmt.Sprintf("s%02d", i%20), Name: fmt.Sprintf("tool_%05d", i)}
 		d, err := tool.ParseItem(tool.Tool, fmt.Appendf(nil, `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, id.Name, text))
@@ -267,7 +267,7 @@ func (s *shop) search(after time.Duration) (*state.State, bill) {
 	s.meter.take()
 	st := s.loader.Load(s.t.Context())
 	if h := st.Health; h.Approvals.Err != nil || h.Expired {
-		s.t.Errorf("approvals are not read: %+v", h.Approvals)
+		s.t.Errorf("the approvals were not read: %+v", h.Approvals)
 	}
 	return st, s.meter.take()
 }
@@ -288,22 +288,22 @@ func (s *shop) locked(st *state.State) int {
 	return n
 }
 
-// idle checks that a search without any decision before it reads almost nothing.
+// idle checks that a search without a new decision reads almost nothing.
 func (s *shop) idle(name string) {
 	s.t.Helper()
 	_, cost := s.search(3 * time.Second)
 	if cost.Reads != 2 || cost.Items != 0 || cost.Units > 2 {
-		s.t.Errorf("%s: an idle search reads %+v, want nothing, in one read of decisions and one of stops, of at most a unit each", name, cost)
+		s.t.Errorf("%s: an idle search reads %+v, want no items in one read of decisions and one of stops, of at most a unit each", name, cost)
 	}
 	s.t.Logf("%s: an idle search reads %+v", name, cost)
 	_, cost = s.search(31 * time.Second)
 	if cost.Reads != 3 || cost.Items != 1 || cost.Units > 2 {
-		s.t.Errorf("%s: one that looks at the config as well reads %+v, want a record of the table too, to see that it is whole, in at most half a unit more", name, cost)
+		s.t.Errorf("%s: a search that also checks the config reads %+v, want also one record, to check the table, in at most half a unit more", name, cost)
 	}
-	s.t.Logf("%s: one that looks at the config as well reads %+v", name, cost)
+	s.t.Logf("%s: a search that also checks the config reads %+v", name, cost)
 	_, _, err := s.store.GetWith(s.t.Context(), s.records[1].ID(), stopKey)
 	if cost = s.meter.take(); err != nil || cost != (bill{1, 1, cost.Bytes, 2}) {
-		s.t.Errorf("%s: a call reads %+v, %v; want the record and what is stopped, in one read of a unit each", name, cost, err)
+		s.t.Errorf("%s: a call reads %+v, %v; want the record and the stops, in one read of a unit each", name, cost, err)
 	}
 	s.t.Logf("%s: a call reads %+v", name, cost)
 }
@@ -332,7 +332,7 @@ func TestReadUnits(t *testing.T) {
 				t.Errorf("a sync reads %d records, want %d", cost.Items, n)
 			}
 
-			s.skip = 0 // the search must come right after the decision
+			s.skip = 0 // the search must follow the decision immediately
 			s.restart()
 			s.search(0)
 			r, err := s.disable(s.records[0], time.Now())
@@ -375,7 +375,7 @@ func (s *shop) burst() {
 	s.t.Helper()
 	moment := time.Now()
 	s.each(func(i int) (approval.Record, error) { return s.disable(s.records[i], moment) })
-	s.skip = -time.Since(moment) // the searches come right after it
+	s.skip = -time.Since(moment) // the searches follow it immediately
 	for _, start := range []string{"cold", "warm"} {
 		if start == "cold" {
 			s.restart()
@@ -387,7 +387,7 @@ func (s *shop) burst() {
 		}
 		s.t.Logf("a %s search in a burst reads %+v in %v", start, cost, time.Since(began).Round(time.Millisecond))
 	}
-	s.search(31 * time.Second) // also reads the config, so that the next one does not
+	s.search(31 * time.Second) // also reads the config, so that the next search does not
 	s.idle("after a burst")
 }
 

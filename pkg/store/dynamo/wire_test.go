@@ -148,15 +148,15 @@ func TestRequests(t *testing.T) {
 		t.Error("a read of the table is not strongly consistent")
 	}
 	if w.seen[2].IndexName != "decisions" || w.seen[2].ConsistentRead {
-		t.Errorf("Changes asked %+v, want the index decisions, which is never consistent", w.seen[2])
+		t.Errorf("Changes sent %+v, want the index decisions, which is never consistent", w.seen[2])
 	}
 	if n := len(w.seen[4].TransactItems); n != 2 {
 		t.Errorf("the transaction has %d items, want record and audit line", n)
 	}
 }
 
-// A write sets its own attributes and replaces no item, so that the attributes of a newer program
-// stay. Only a decision puts the record into the feed.
+// A write sets its own attributes and does not replace the item, so that the attributes of a newer
+// program stay. Only a decision adds the record to the index.
 func TestPutAttributes(t *testing.T) {
 	own := []string{"approved", "approved_hash", "blocked", "current", "current_hash", "disabled", "record", "rev", "state", "undo_approved", "updated_at", "write_id"}
 	decided := waiting
@@ -185,7 +185,7 @@ func TestPutAttributes(t *testing.T) {
 	}
 }
 
-// Only an audit line expires: a record that expired would be observed again.
+// Only an audit line expires. If a record expired, the next sync would treat its item as new.
 func TestAuditExpiry(t *testing.T) {
 	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 	for name, tt := range map[string]struct {
@@ -203,10 +203,10 @@ func TestAuditExpiry(t *testing.T) {
 			}
 			items := w.seen[0].TransactItems
 			if got := items[1].Put.Item["expires_at"].N; got != tt.want {
-				t.Errorf("the line ends at %q, want %q", got, tt.want)
+				t.Errorf("the line expires at %q, want %q", got, tt.want)
 			}
 			if _, ends := items[0].Update.ExpressionAttributeValues[":expires_at"]; ends {
-				t.Error("the record has an end")
+				t.Error("the record has an expiry")
 			}
 		})
 	}
@@ -285,7 +285,7 @@ func TestErrorsWithoutRetry(t *testing.T) {
 		w := &wire{answer: func(string, request) (int, string) { return http.StatusBadRequest, fault(code) }}
 		_, err := w.store().Get(t.Context(), waiting.ID())
 		if err == nil || errors.Is(err, approval.ErrNotFound) || len(w.calls) != 1 {
-			t.Errorf("%s: Get = %v after %d requests, want an error of its own after 1", code, err, len(w.calls))
+			t.Errorf("%s: Get = %v after %d requests, want an error after 1", code, err, len(w.calls))
 		}
 	}
 }
@@ -299,14 +299,14 @@ func TestRefusedWrite(t *testing.T) {
 		stored   func(own request) string
 		conflict bool
 	}{
-		{"one item, its own", fault("ConditionalCheckFailedException"), nil, func(r request) string { return itemWith(r.ExpressionAttributeValues[":write_id"].S) }, false},
-		{"one item, another's", fault("ConditionalCheckFailedException"), nil, other, true},
+		{"one, own write", fault("ConditionalCheckFailedException"), nil, func(r request) string { return itemWith(r.ExpressionAttributeValues[":write_id"].S) }, false},
+		{"one, another write", fault("ConditionalCheckFailedException"), nil, other, true},
 		{"one item, gone", fault("ConditionalCheckFailedException"), nil, func(request) string { return `{}` }, true},
 		{"one item in another's transaction", fault("TransactionConflictException"), nil, other, true},
-		{"two items, its own", cancelled("ConditionalCheckFailed", "None"), line, func(r request) string {
+		{"two, own write", cancelled("ConditionalCheckFailed", "None"), line, func(r request) string {
 			return itemWith(r.TransactItems[0].Update.ExpressionAttributeValues[":write_id"].S)
 		}, false},
-		{"two items, another's", cancelled("ConditionalCheckFailed", "None"), line, other, true},
+		{"two, another write", cancelled("ConditionalCheckFailed", "None"), line, other, true},
 		{"two items in another's transaction", cancelled("TransactionConflict", "None"), line, other, true},
 		{"two items, refused and throttled", cancelled("ConditionalCheckFailed", "ThrottlingError"), line, other, true},
 	} {
@@ -453,7 +453,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A decision belongs to the resource whose URI has the hash in its key, or to none. An item of an
-// unknown kind does not count as a tool's.
+// unknown kind does not count as a tool.
 func TestBrokenItemKeys(t *testing.T) {
 	for _, sk := range []string{"RES#" + (tool.ID{Name: "a://other"}).Sum(), "RES#", "SKILL#a", "PROMPT"} {
 		w := &wire{answer: func(string, request) (int, string) {

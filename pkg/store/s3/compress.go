@@ -94,7 +94,7 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 	if size < 0 || size > maxObject {
 		size = 0
 	}
-	data := make([]byte, 0, size+1) // one more byte for the read that finds the end
+	data := make([]byte, 0, size+1) // one more byte, for the read that reaches the end
 	for {
 		n, err := r.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]

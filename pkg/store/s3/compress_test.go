@@ -17,7 +17,7 @@ import (
 
 const shardKey = "catalog/0123.snap"
 
-// kept is a wire that holds one object.
+// kept returns a wire that stores one object.
 func kept(stored *[]byte) *wire {
 	return &wire{answer: func(r *http.Request) *http.Response {
 		if r.Method == http.MethodPut {
@@ -60,7 +60,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// Files that people edit, and the file that shows an older program that it is older, are stored
+// Files that people edit, and the file by which a program detects that it is too old, are stored
 // unchanged.
 func TestNotCompressed(t *testing.T) {
 	for _, key := range []string{"config/mcp_config.json", "catalog/current.json", "policies/policies.cedar"} {
@@ -73,7 +73,7 @@ func TestNotCompressed(t *testing.T) {
 
 // An earlier version of the program stored shards uncompressed.
 func TestCompressedReadsOthers(t *testing.T) {
-	var streamed bytes.Buffer // by a program that did not know the size
+	var streamed bytes.Buffer // compressed without a known size
 	w, err := zstd.NewWriter(&streamed)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestCompressedReadsOthers(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, stored := range map[string][]byte{"as it is": noise(1 << 20), "without a size": streamed.Bytes()} {
+	for name, stored := range map[string][]byte{"uncompressed": noise(1 << 20), "without a size": streamed.Bytes()} {
 		o, err := kept(&stored).store().Get(t.Context(), shardKey, "")
 		if err != nil || !bytes.Equal(o.Data, noise(1<<20)) {
 			t.Errorf("%s: %d bytes, %v", name, len(o.Data), err)
@@ -99,7 +99,7 @@ func TestCompressedDamage(t *testing.T) {
 	}
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)/2] ^= 1
-	// 1 KiB that expands to 600 MiB of zeros: more than any shard has.
+	// 1 KiB that expands to 600 MiB of zeros: longer than any shard.
 	w, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestCompressedDamage(t *testing.T) {
 			t.Errorf("%s: %d bytes, ETag %q, %v", name, len(o.Data), o.ETag, err)
 		}
 	}
-	// A transfer that breaks off does not mean a damaged object.
+	// If a transfer is interrupted, the object does not count as damaged.
 	broken := &wire{answer: func(*http.Request) *http.Response {
 		a := says(http.StatusOK, "", `ETag: "new"`)
 		a.Body = io.NopCloser(io.MultiReader(bytes.NewReader(good[:len(good)/2]), iotest.ErrReader(io.ErrUnexpectedEOF)))
@@ -128,7 +128,7 @@ func TestCompressedDamage(t *testing.T) {
 		return a
 	}}
 	if o, err := broken.store().Get(t.Context(), shardKey, ""); err == nil || errors.Is(err, object.ErrDamaged) {
-		t.Errorf("broken off on its way: %d bytes, %v", len(o.Data), err)
+		t.Errorf("after an interrupted transfer: %d bytes, %v", len(o.Data), err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // A Reader is an [object.Store] that only reads; its other methods return [errors.ErrUnsupported].
-// A program that uses it instead of a Store links no encoder and no other operation of S3.
+// A program that uses a Reader instead of a Store contains no encoder and no other operation of S3.
 type Reader struct {
 	s3     *s3.Client
 	bucket string

@@ -1,8 +1,8 @@
 // Package s3 keeps objects in an S3 bucket.
 //
-// A missing bucket is an error that names it, never [object.ErrNotFound]: a gateway that read it as
-// "no policy yet" would permit what the policy denies. If a role lacks s3:ListBucket, S3 answers
-// 403 instead of 404 for a missing key, so a role needs that permission.
+// A missing bucket is an error that names it, never [object.ErrNotFound]: if a gateway treated it
+// as a missing policy, the gateway would permit what the policy denies. If a role lacks
+// s3:ListBucket, S3 answers 403 instead of 404 for a missing key, so a role needs that permission.
 package s3
 
 import (
@@ -26,7 +26,7 @@ const writeID = "write-id"
 // bucket.
 type Store struct{ Reader }
 
-// New returns a Store on the named bucket. It makes no request. The client does the retries.
+// New returns a Store on the named bucket. It makes no request. The client retries failed requests.
 func New(c *s3.Client, bucket string) *Store { return &Store{Reader{c, bucket}} }
 
 // Open returns a Store on the named bucket, for the functions that write it.

@@ -39,18 +39,18 @@ func TestOnAnEmulator(t *testing.T) {
 		return outputs["BucketName"]
 	}
 
-	t.Run("the store keeps the promises", func(t *testing.T) {
+	t.Run("the store fulfills its contract", func(t *testing.T) {
 		objecttest.Run(t, func(t *testing.T) object.Store {
 			return s3.New(client(endpoint, http.DefaultTransport), bucket(t))
 		})
 	})
-	t.Run("a write is kept although its answer is lost", func(t *testing.T) {
+	t.Run("a write whose answer is lost takes effect", func(t *testing.T) {
 		objecttest.RunLost(t, func(t *testing.T) (object.Store, func()) {
 			transport := new(emulator.Lossy)
 			return s3.New(client(endpoint, transport), bucket(t)), transport.LoseNext
 		})
 	})
-	t.Run("a bucket that does not exist is named", func(t *testing.T) {
+	t.Run("the error names a missing bucket", func(t *testing.T) {
 		s := s3.New(client(endpoint, http.DefaultTransport), "no-such-bucket")
 		_, get := s.Get(t.Context(), "a", "")
 		_, put := s.Put(t.Context(), "a", nil, "")
@@ -63,7 +63,7 @@ func TestOnAnEmulator(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the bucket is guarded and outlives its stack", func(t *testing.T) {
+	t.Run("the bucket is protected and outlives its stack", func(t *testing.T) {
 		stack := fmt.Sprintf("s3-test-%d-guarded", run)
 		outputs := emulator.Deploy(t, endpoint, stack, "../../../infra/data.yaml", map[string]string{"DeletionProtection": "false"})
 		checkGuarded(t, client(endpoint, http.DefaultTransport), outputs["BucketName"])
@@ -101,7 +101,7 @@ func checkGuarded(t *testing.T, c *awss3.Client, bucket string) {
 		t.Fatal(err)
 	}
 	if p := *policy.Policy; !strings.Contains(p, "aws:SecureTransport") || !strings.Contains(p, "Deny") {
-		t.Errorf("the policy lets in what is not TLS: %s", p)
+		t.Errorf("the policy allows requests without TLS: %s", p)
 	}
 	events, err := c.GetBucketNotificationConfiguration(t.Context(), &awss3.GetBucketNotificationConfigurationInput{Bucket: &bucket})
 	if err != nil || events.EventBridgeConfiguration == nil {

@@ -29,7 +29,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (w *wire) store() *s3.Store { return s3.New(client("http://s3.test", w), "bucket") }
 
-// says returns an answer of S3 with headers given as "Name: value".
+// says returns an answer of S3. Each header is "Name: value".
 func says(status int, body string, headers ...string) *http.Response {
 	h := http.Header{}
 	for _, header := range headers {
@@ -78,10 +78,10 @@ func TestGetAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer *http.Response
-		want   error // nil: an error that is no sentinel
+		want   error // nil: another error
 	}{
 		{"304 without a body", says(http.StatusNotModified, ""), object.ErrNotModified},
-		{"304 whatever code it carries", fault(http.StatusNotModified, "SomethingElse"), object.ErrNotModified},
+		{"304 with another code", fault(http.StatusNotModified, "SomethingElse"), object.ErrNotModified},
 		{"no such key", fault(http.StatusNotFound, "NoSuchKey"), object.ErrNotFound},
 		{"404 without a body", says(http.StatusNotFound, ""), object.ErrNotFound},
 		{"no such bucket", fault(http.StatusNotFound, "NoSuchBucket"), nil},
@@ -130,11 +130,11 @@ func TestPutAnswers(t *testing.T) {
 		name     string
 		refusal  *http.Response
 		want     error
-		unharmed bool // the refused write is the stored one: the client repeated it
+		unharmed bool // the stored object is from this write, which the client repeated
 	}{
 		{"changed since", fault(http.StatusPreconditionFailed, "PreconditionFailed"), object.ErrConflict, false},
-		{"changed by this very write", fault(http.StatusPreconditionFailed, "PreconditionFailed"), nil, true},
-		{"another write is under way", fault(http.StatusConflict, "ConditionalRequestConflict"), object.ErrConflict, false},
+		{"changed by this write", fault(http.StatusPreconditionFailed, "PreconditionFailed"), nil, true},
+		{"another write at the same time", fault(http.StatusConflict, "ConditionalRequestConflict"), object.ErrConflict, false},
 		{"no object to match", fault(http.StatusNotFound, "NoSuchKey"), object.ErrConflict, false},
 		{"no such bucket", fault(http.StatusNotFound, "NoSuchBucket"), nil, false},
 		{"forbidden", fault(http.StatusForbidden, "AccessDenied"), nil, false},
@@ -154,7 +154,7 @@ func TestPutAnswers(t *testing.T) {
 			etag, err := w.store().Put(t.Context(), "a", []byte("data"), `"old"`)
 			if test.unharmed {
 				if err != nil || etag != `"held"` {
-					t.Errorf("Put = %q, %v, want the etag of what is held", etag, err)
+					t.Errorf("Put = %q, %v, want the etag of the stored object", etag, err)
 				}
 				return
 			}
