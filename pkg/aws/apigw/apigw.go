@@ -3,8 +3,8 @@
 //
 // It accepts payload 2.0 (HTTP API, Function URL) and 1.0 (REST API), and detects the format from
 // the event. The deployment selects whole answers or streams, because an event does not name the
-// kind. The archived module aws-lambda-go-api-proxy converts events. This package corrects the
-// module's errors and is the only importer.
+// kind. The archived module aws-lambda-go-api-proxy converts events. Only this package imports the
+// module, and it corrects the module's errors.
 package apigw
 
 import (
@@ -28,8 +28,8 @@ import (
 const (
 	maxBody = 4 << 20 // of a request
 
-	// maxAnswer is the longest JSON answer that Lambda accepts from a function. The client would
-	// get a 502 without a reason instead of a longer answer.
+	// maxAnswer is the maximum length of a JSON answer that Lambda accepts from a function. Instead
+	// of a longer answer, the client would get a 502 without a reason.
 	maxAnswer = 6 << 20
 )
 

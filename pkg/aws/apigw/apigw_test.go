@@ -271,10 +271,10 @@ func TestInvokePanic(t *testing.T) {
 		out := send(h, slog.New(slog.NewJSONHandler(&log, nil)), req{method: "POST", path: "/mcp"})
 		wantRefusal(t, out, 500)
 		if strings.Contains(out.body, "half") || strings.Contains(out.body, "arn:") || out.header.Get("Secret") != "" {
-			t.Errorf("the caller reads %+v", out)
+			t.Errorf("the answer is %+v", out)
 		}
 		if l := log.String(); !strings.Contains(l, "arn:aws:s3:::bucket") || !strings.Contains(l, "apigw_test.go") || !strings.Contains(l, `"level":"ERROR"`) {
-			t.Errorf("the log has %s", l)
+			t.Errorf("the log is %s", l)
 		}
 	})
 }
@@ -330,7 +330,7 @@ func TestAnswerTooLarge(t *testing.T) {
 		var log bytes.Buffer
 		answer := func(n int) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, strings.Repeat(`"`, n)) // two bytes each in the event
+				_, _ = io.WriteString(w, strings.Repeat(`"`, n)) // each has two bytes in the event
 			})
 		}
 		o := slog.New(slog.NewJSONHandler(&log, nil))
@@ -339,7 +339,7 @@ func TestAnswerTooLarge(t *testing.T) {
 		}
 		wantRefusal(t, send(answer(3<<20), o, req{method: "POST", path: "/mcp"}), 500)
 		if !strings.Contains(log.String(), "over Lambda's limit") {
-			t.Errorf("the log has %s", log.String())
+			t.Errorf("the log is %s", log.String())
 		}
 	})
 }
@@ -414,7 +414,7 @@ func TestInvokeNoRequest(t *testing.T) {
 	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
 	for _, in := range []string{``, `null`, `[]`, `{}`, `{"version":"2.0"}`, `{"version":"3.0","httpMethod":"GET"}`, `{"source":"aws.events"}`, `{"Records":[]}`, `{"httpMethod":5}`, `{"httpMethod":"GET","body":5}`} {
 		if out, err := apigw.New(h, nil).Invoke(t.Context(), []byte(in)); err == nil {
-			t.Errorf("%s is answered with %s", in, out)
+			t.Errorf("the answer to %s is %s", in, out)
 		}
 	}
 }
@@ -433,7 +433,7 @@ func TestRequestID(t *testing.T) {
 		}
 	}
 	if id := apigw.RequestID(context.Background()); id != "" {
-		t.Errorf("outside of Lambda the id is %q", id)
+		t.Errorf("without Lambda the id is %q", id)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // An event is a request in one of the two payload formats.
 type event interface {
-	// content returns headers and body as the client sent them. The event has the body in clear or
-	// as base64.
+	// content returns headers and body as the client sent them. In the event, the body is plain
+	// text or base64.
 	content() (h http.Header, body string, isBase64 bool)
 
 	// request returns the event as a request, without headers and body.
@@ -81,7 +81,8 @@ func (p payload) event() (event, error) {
 	return e, nil
 }
 
-// An eventV2 keeps the body out of the adapter's request, because the adapter would copy it.
+// An eventV2 is an event with payload 2.0. The adapter's request has no body, because the adapter
+// would copy it.
 type eventV2 struct {
 	events.APIGatewayV2HTTPRequest
 	text     string

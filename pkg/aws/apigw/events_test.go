@@ -24,8 +24,8 @@ import (
 
 const eventsDir = "../../../events"
 
-// A gate answers each call with the input of the call. So the golden files show the content of each
-// event.
+// A gate answers each call with the input of the call, so that the golden files show the content of
+// each event.
 type gate struct{ caller gateway.Caller }
 
 func (gate) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, error) { return gate{c}, nil }
@@ -133,7 +133,7 @@ func TestPayloadsAlike(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := read(t, out)
-			for name, values := range r.header { // payload 2.0 has one line a header
+			for name, values := range r.header { // payload 2.0 has one line for each header
 				r.header[name] = []string{strings.Join(values, ",")}
 			}
 			answers = append(answers, r)
@@ -153,7 +153,7 @@ func TestInvokeOtherServices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err := a.Invoke(t.Context(), in); err == nil {
-			t.Errorf("%s is answered with %s", name, out)
+			t.Errorf("the answer to %s is %s", name, out)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func FuzzInvoke(f *testing.F) {
 	}
 	a := apigw.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "" || r.Header == nil {
-			panic("half a request")
+			panic("the request has no path or no headers")
 		}
 		w.WriteHeader(http.StatusNoContent)
 	}), nil)
@@ -184,7 +184,7 @@ func FuzzInvoke(f *testing.F) {
 		}
 		var answer struct{ StatusCode int }
 		if err := json.Unmarshal(out, &answer); err != nil || answer.StatusCode != http.StatusNoContent && answer.StatusCode != http.StatusBadRequest && answer.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Errorf("%q is answered with %s", payload, out)
+			t.Errorf("the answer to %q is %s", payload, out)
 		}
 	})
 }
@@ -215,14 +215,14 @@ func FuzzStream(f *testing.F) {
 		}
 		a, err := stream.Answer(t.Context(), e)
 		if (err == nil) != (wholeErr == nil) {
-			t.Fatalf("%q: %v, in one piece %v", payload, err, wholeErr)
+			t.Fatalf("%q: %v, as a whole answer %v", payload, err, wholeErr)
 		}
 		if err != nil {
 			return
 		}
 		var answer struct{ StatusCode int }
 		if err := json.Unmarshal(out, &answer); err != nil || answer.StatusCode != a.StatusCode {
-			t.Errorf("%q is answered with %d, in one piece with %s", payload, a.StatusCode, out)
+			t.Errorf("%q: status %d, as a whole answer %s", payload, a.StatusCode, out)
 		}
 		_ = a.Close()
 	})

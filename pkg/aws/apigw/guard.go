@@ -34,7 +34,7 @@ func (s content) restore(r *http.Request) {
 }
 
 // A guard is the handler that the adapter calls. It passes the event's headers and body to the real
-// handler, recovers from a panic so that the process survives, and always writes.
+// handler, recovers from a panic so that the process survives, and always writes a response.
 type guard struct {
 	next http.Handler
 	log  *slog.Logger
@@ -58,7 +58,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(b.status)
 	if b.body.Len() > 0 {
-		_, _ = w.Write(b.body.Bytes()) // the adapter's writer is a buffer too
+		_, _ = w.Write(b.body.Bytes()) // the adapter's writer is also a buffer
 	}
 }
 

@@ -174,13 +174,13 @@ func TestStreamRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a, err := apigw.NewStream(http.HandlerFunc(never), nil).Answer(t.Context(), e); err == nil {
-			t.Errorf("%s is answered with %v", text, a)
+			t.Errorf("the answer to %s is %v", text, a)
 		}
 	}
 }
 
-// The handler waits for the reader here, so the test reads each part before the handler writes the
-// next.
+// Here the handler waits for the reader, so the test reads each part before the handler writes the
+// next part.
 func TestStreamPieces(t *testing.T) {
 	read := make(chan struct{})
 	a := stream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -244,14 +244,14 @@ func TestStreamPanicsMidway(t *testing.T) {
 	}
 	rest, err := io.ReadAll(a.Body)
 	if len(rest) != 0 || err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("after the panic %q, %v; want an error that does not say why", rest, err)
+		t.Errorf("after the panic %q, %v; want an error without the cause", rest, err)
 	}
 	if !strings.Contains(log.String(), "secret of the handler") || !strings.Contains(log.String(), "stack") {
-		t.Errorf("the log says %s", log.String())
+		t.Errorf("the log is %s", log.String())
 	}
 }
 
-// Lambda closes an answer that it cannot pass on. The handler gets an error and an ended context.
+// Lambda closes an answer that it cannot forward. The handler gets an error and an ended context.
 func TestStreamNotRead(t *testing.T) {
 	told := make(chan error)
 	a := stream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -283,7 +283,7 @@ func TestStreamEndsWithTheFunction(t *testing.T) {
 }
 
 // The runtime's client treats the result of Answer as a stream, and frames it.
-func TestStreamIsWhatLambdaTakes(t *testing.T) {
+func TestStreamWithRuntime(t *testing.T) {
 	h := lambda.NewHandler(apigw.NewStream(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, "hello")
@@ -294,7 +294,7 @@ func TestStreamIsWhatLambdaTakes(t *testing.T) {
 		t.Errorf("%q, %v, want %q", out, err, want)
 	}
 	if _, err := h.Invoke(t.Context(), []byte(`{"source":"aws.s3"}`)); err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("an event that is no request: %v", err)
+		t.Errorf("an event that is not a request: %v", err)
 	}
 }
 

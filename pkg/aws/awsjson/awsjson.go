@@ -27,8 +27,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// maxAnswer is how many bytes of an answer the client reads. A search of a log has at most 10,000
-// rows.
+// maxAnswer is the maximum number of bytes of an answer that the client reads. The longest answers
+// are searches of a log, with at most 10,000 rows.
 const maxAnswer = 16 << 20
 
 // A Client calls one service. It is safe for concurrent use.
@@ -63,7 +63,8 @@ func (c *Client) Call(ctx context.Context, operation string, in, out any) error 
 }
 
 // Post posts body to a path of the service, retries as the SDK would, and returns the body of the
-// answer. If the service refuses, the error is a [smithy.APIError] with the code of the refusal.
+// answer. If the service refuses the request, the error is a [smithy.APIError] with the code of the
+// refusal.
 func (c *Client) Post(ctx context.Context, path string, h http.Header, body []byte) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
 		answer, err := c.post(ctx, path, h, body)

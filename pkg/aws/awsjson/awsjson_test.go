@@ -33,8 +33,8 @@ func TestCall(t *testing.T) {
 		calls   int
 	}{
 		{"an answer", []string{`200 {"Value":"x"}`}, "x", 1},
-		{"again when the service fails", []string{"500 oops", `200 {"Value":"x"}`}, "x", 2},
-		{"again when it throttles", []string{`400 {"__type":"ThrottlingException"}`, `200 {"Value":"x"}`}, "x", 2},
+		{"a retry after a failure", []string{"500 oops", `200 {"Value":"x"}`}, "x", 2},
+		{"a retry after throttling", []string{`400 {"__type":"ThrottlingException"}`, `200 {"Value":"x"}`}, "x", 2},
 		{"no answer at all", []string{"0 "}, "EOF", 3},
 		{"a refusal", []string{"400 " + denied}, "AccessDenied: no", 1},
 		{"no JSON", []string{"200 <html>"}, "invalid character", 1},

@@ -66,7 +66,7 @@ func (b *bench) newSource(c aws.Config) *cloudwatch.Source {
 	})
 }
 
-// otherSource returns a new source on the same wire.
+// other returns a new source on the same wire, like another instance of the function.
 func (b *bench) other() *cloudwatch.Source {
 	c := emulator.Config("http://aws.test")
 	c.Region, c.HTTPClient = "eu-central-1", &http.Client{Transport: b.wire}
@@ -98,7 +98,7 @@ func TestTotalsAreOnTheDashboard(t *testing.T) {
 	template, err := os.ReadFile("../../../infra/observability.yaml")
 	require.OK(t, err)
 	if name := `DashboardName: !Sub "${Stack}-${AWS::Region}"`; !strings.Contains(string(template), name) {
-		t.Errorf("the template does not say %s", name)
+		t.Errorf("the template lacks %s", name)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestSearchOfTheLog(t *testing.T) {
 		t.Errorf("the same range again: %q, %v", again, err)
 	}
 	if _, err := b.src.Ask(t.Context(), rangeOf(t, "1h")); !errors.As(err, new(usage.RefusedError)) || !strings.Contains(err.Error(), "one runs at a time") {
-		t.Errorf("another range meanwhile: %v", err)
+		t.Errorf("another range during the search: %v", err)
 	}
 	answer = completeSearch(
 		row("agent", "ci", "tool", "fs:read_file", "decision", "allowed", "outcome", "available", "n", "31"),
@@ -202,7 +202,7 @@ func TestSearchFails(t *testing.T) {
 		"canceled": {200, `{"status":"Cancelled","results":[]}`, 0, 200, "calls it cancelled", true},
 		"timeout":  {200, `{"status":"Timeout","results":[]}`, 0, 200, "calls it timeout", true},
 		"too long": {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 200, "longer than 5 minutes and was stopped", true},
-		"no end to it": {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 400,
+		"not stopped": {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 400,
 			"could not be stopped;", true},
 		"denied":        {400, failure("AccessDeniedException"), 0, 200, "did not return the answer", false},
 		"forgotten":     {400, failure("ResourceNotFoundException"), 0, 200, "no longer has this search", true},
@@ -231,7 +231,7 @@ func TestSearchFails(t *testing.T) {
 				t.Errorf("%+v, %v", a, err)
 			}
 			if _, err := b.src.Ask(t.Context(), r); err != nil || (starts == 2) != tc.again {
-				t.Errorf("again: %d searches, %v", starts, err)
+				t.Errorf("a second Ask: %d searches, %v", starts, err)
 			}
 		})
 	}

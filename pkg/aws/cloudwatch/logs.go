@@ -56,7 +56,7 @@ type Source struct {
 	group, region string
 	now           func() time.Time
 	log           *slog.Logger
-	hint          string // says where a person finds the counts
+	hint          string // text that says where a person finds the counts
 
 	turn  sync.Mutex // held during a request to CloudWatch Logs
 	asked map[string]usage.Answer

@@ -34,8 +34,8 @@ func (k *Key) Wrap(ctx context.Context, key []byte, about string) ([]byte, error
 	return out.CiphertextBlob, nil
 }
 
-// Unwrap implements [connection.Keys]. It names the key: otherwise KMS would also decrypt with
-// another key that the text names.
+// Unwrap implements [connection.Keys]. The request names the key, because otherwise KMS would use
+// any key that the text names.
 func (k *Key) Unwrap(ctx context.Context, wrapped []byte, about string) ([]byte, error) {
 	var out struct{ Plaintext []byte }
 	in := map[string]any{

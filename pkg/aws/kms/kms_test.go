@@ -45,18 +45,18 @@ func TestEmulator(t *testing.T) {
 		connection.ErrForeign,
 	) ||
 		got != nil {
-		t.Errorf("in another table: %q, %v", got, err)
+		t.Errorf("Unwrap in another table: %q, %v", got, err)
 	}
-	if _, err := k.Unwrap(t.Context(), []byte("no text of KMS"), about); !errors.Is(
+	if _, err := k.Unwrap(t.Context(), []byte("not from KMS"), about); !errors.Is(
 		err,
 		connection.ErrForeign,
 	) {
-		t.Errorf("a text that KMS did not make: %v", err)
+		t.Errorf("Unwrap of a text that is not from KMS: %v", err)
 	}
 }
 
-// Each request names the key and the place. Only an answer about the text itself says that the text
-// is foreign: a denied or disabled key may work again.
+// Each request names the key and the place. Only an answer about the text itself means that the
+// text is foreign, because a denied or disabled key may work again.
 func TestRequestsAndErrors(t *testing.T) {
 	code, requests := "", []string{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 )
 
 // A config cannot send the function's own credentials to a server.
-func TestOwnCredentialsAreNoSecretsOfAConfig(t *testing.T) {
+func TestOwnCredentialsAreHidden(t *testing.T) {
 	t.Setenv("AWS_SESSION_TOKEN", "x")
 	t.Setenv("MY_TOKEN", "y")
 	s := secrets.New(sdk.Config{})

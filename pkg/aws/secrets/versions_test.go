@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A vault simulates Secrets Manager and the parameter store with one secret. Each value has a day
-// as its number. The value changes after next reads; 0: never.
+// A vault simulates Secrets Manager and the parameter store with one secret. Each value is
+// identified by its day. After next reads, a new value replaces the current value; 0: never.
 type vault struct {
 	days   []int // of the values; the current one is last
 	next   int
@@ -80,11 +80,11 @@ func TestVersions(t *testing.T) {
 					t.Errorf("%q since %v, and %q", got.Current.Text.Reveal(), got.Current.Since, got.Previous.Text.Reveal())
 				}
 				if tt.vault.next > 0 && got.Previous.Text.Reveal() == "" {
-					t.Error("Versions says nothing about the previous value")
+					t.Error("Versions returns no previous value")
 				}
 				v.denied = true
 				if got, err := s.Versions(t.Context(), kind); err == nil || got != (secret.Versions{}) {
-					t.Errorf("a source that refuses: %v", err)
+					t.Errorf("with a service that refuses: %v", err)
 				}
 			})
 		}

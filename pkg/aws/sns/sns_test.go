@@ -55,7 +55,7 @@ func TestPublish(t *testing.T) {
 		}
 	}
 	if signed := form.Get("signed for"); !strings.Contains(signed, "/eu-central-1/sns/") {
-		t.Errorf("it is signed for %q, want the topic's region", signed)
+		t.Errorf("the request is signed for %q, want the topic's region", signed)
 	}
 }
 

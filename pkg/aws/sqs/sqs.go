@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxBatch and maxBytes are how many messages, and how many bytes of them, SQS accepts in one
-	// call.
+	// maxBatch and maxBytes are the maximum numbers of messages and of their bytes that SQS accepts
+	// in one call.
 	maxBatch = 10
 	maxBytes = catalog.MaxBody
 
-	// maxTries is how often a message is sent if SQS fails to accept it. The SDK retries calls that
-	// fail as a whole.
+	// maxTries is the maximum number of times that Send sends a message that SQS fails to accept.
+	// The SDK retries calls that fail as a whole.
 	maxTries = 3
 )
 
@@ -63,7 +63,7 @@ func batchSize(messages []catalog.Message) int {
 	return len(messages)
 }
 
-// send sends the messages of one call, and again the messages that SQS failed to accept.
+// send sends the messages of one call. It sends the messages again that SQS failed to accept.
 func (q Queue) send(ctx context.Context, messages []catalog.Message) error {
 	entries := make([]types.SendMessageBatchRequestEntry, len(messages))
 	for i, m := range messages {
