@@ -131,7 +131,7 @@ func TestAuditPagePaging(t *testing.T) {
 	lacks(t, page, "“n70”")
 }
 
-// The page escapes texts of others, whatever their length and content.
+// The page escapes texts of others, of any length and content.
 func TestAuditPageHostile(t *testing.T) {
 	h := newFixture(t)
 	hostile := "</ol><script>alert(1)</script>\u202egnp.exe\x00\n=1" + strings.Repeat("&", 3000)

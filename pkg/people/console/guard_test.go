@@ -181,7 +181,7 @@ func TestGuardReboundNames(t *testing.T) {
 	}
 }
 
-// Without credentials, no request to a public address reaches the API, whatever its method.
+// Without credentials, no request to a public address reaches the API, with any method.
 func TestGuardPublic(t *testing.T) {
 	h := newFixture(t)
 	var reached []string

@@ -74,7 +74,7 @@ func TestMe(t *testing.T) {
 		}
 		h.docs.OnPut, h.docs.OnList = nil, nil
 		if h.Send("/admin/servers", "", other).Status != http.StatusOK {
-			t.Error("the other session ended")
+			t.Error("the session of the other person ended")
 		}
 	})
 }

@@ -126,7 +126,7 @@ func TestServerSignInWithLessThanRequested(t *testing.T) {
 		"the tokens are deleted here.", "Revoke the access in your account there.")
 	out = h.Submit("/admin/servers/notes/sign-out", url.Values{"csrf": {""}})
 	if to := out.Header.Get("Location"); to != "../notes?did=none" {
-		t.Errorf("another sign-out leads to %s", to)
+		t.Errorf("a second sign-out redirects to %s", to)
 	}
 }
 

@@ -301,7 +301,7 @@ func TestLateForm(t *testing.T) {
 			t.Errorf("the form that the page shows again cannot decide: %d %s", w.Status, w.Body)
 		}
 	})
-	t.Run("of the previous session", func(t *testing.T) {
+	t.Run("form of the previous session", func(t *testing.T) {
 		h := newLaptop(t)
 		cookie := h.enter()
 		typed["csrf"] = []string{strings.Repeat("0", 64)}
@@ -317,7 +317,7 @@ func TestLateForm(t *testing.T) {
 			t.Errorf("status = %q, want nothing decided", s)
 		}
 	})
-	t.Run("of several tools", func(t *testing.T) {
+	t.Run("form about several tools", func(t *testing.T) {
 		h := newLaptop(t)
 		h.Serve("mail", `{"name":"send","annotations":{"readOnlyHint":true}}`)
 		h.Sync()
@@ -427,7 +427,7 @@ func TestUnreadableForm(t *testing.T) {
 	}
 }
 
-// A form that only requests its page again decides nothing, whatever its credentials.
+// A form that only requests its page again decides nothing, even with valid credentials.
 func TestShownAgainDecidesNothing(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()

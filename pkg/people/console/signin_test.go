@@ -82,7 +82,7 @@ func (h *laptop) enter() string {
 }
 
 func TestSignIn(t *testing.T) {
-	t.Run("by the code of a link, by one click", func(t *testing.T) {
+	t.Run("with the code of a link, by one click", func(t *testing.T) {
 		h := newLaptop(t)
 		code := h.Console.SignIn.Codes.New()
 		for range 3 { // previews and prefetches
@@ -109,14 +109,14 @@ func TestSignIn(t *testing.T) {
 			}
 		}
 	})
-	t.Run("by the key", func(t *testing.T) {
+	t.Run("with the key", func(t *testing.T) {
 		h := newLaptop(t)
 		w, cookie := h.signIn(url.Values{"key": {" " + h.key.Reveal() + "\r\n"}})
 		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../admin" || cookie == nil || strings.Contains(h.Log.String(), h.key.Reveal()) {
 			t.Errorf("%d to %q, cookie %v, log %s", w.Status, w.Header.Get("Location"), cookie, h.Log)
 		}
 	})
-	t.Run("not by anything else", func(t *testing.T) {
+	t.Run("refused with anything else", func(t *testing.T) {
 		h := newLaptop(t)
 		for _, values := range []url.Values{{"key": {""}}, {"key": {token.NewAdmin().Reveal()}}, {"code": {"x"}}, {"key": {strings.Repeat("x", 1<<17)}}} {
 			if w, cookie := h.signIn(values); w.Status != http.StatusUnauthorized && w.Status != http.StatusBadRequest || cookie != nil {
@@ -124,7 +124,7 @@ func TestSignIn(t *testing.T) {
 			}
 		}
 	})
-	t.Run("not from another origin", func(t *testing.T) {
+	t.Run("refused from another origin", func(t *testing.T) {
 		h := newLaptop(t)
 		code := h.Console.SignIn.Codes.New()
 		for _, origin := range []string{"Origin: https://evil.example.com", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: null"} {

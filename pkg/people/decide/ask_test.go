@@ -232,7 +232,7 @@ func TestAskingSeenBy(t *testing.T) {
 	anonymous := request.AgentOf(identity.Anonymous())
 	id := f.asks(anonymous, "mail:send", "")
 	if one, err := f.service.Asking(decide.WithActor(t.Context(), decide.Actor{Name: "eve"}), id); err != nil || one.Person {
-		t.Errorf("of an agent without a person: %+v, %v", one, err)
+		t.Errorf("for an agent without a person: %+v, %v", one, err)
 	}
 }
 

@@ -45,11 +45,11 @@ func TestStopOfAnAgentThatWasSeen(t *testing.T) {
 		unchecked string
 	}{
 		"never seen":               {(*fixture).counted, "kim2", true, ""},
-		"it called":                {(*fixture).counted, "kim", false, ""},
-		"its token is gone":        {(*fixture).counted, "token:gone", false, ""},
+		"counted calls":            {(*fixture).counted, "kim", false, ""},
+		"calls, removed token":     {(*fixture).counted, "token:gone", false, ""},
 		"in the files of audit":    {func(f *fixture) { f.counted(); f.Decide.Calls = filesWith(f, "old") }, "old", false, ""},
 		"not in the files":         {func(f *fixture) { f.counted(); f.Decide.Calls = filesWith(f, "old") }, "older", true, ""},
-		"it asked":                 {func(f *fixture) { f.Decide.Agents = jwt; f.asks(agentNamed("kim"), "mail:send", "") }, "kim", false, ""},
+		"a request":                {func(f *fixture) { f.Decide.Agents = jwt; f.asks(agentNamed("kim"), "mail:send", "") }, "kim", false, ""},
 		"calls are elsewhere":      {func(f *fixture) { f.Decide.Agents, f.Decide.CallStore = jwt, "the log" }, "kim", false, "the log"},
 		"a token, calls elsewhere": {func(f *fixture) { f.Decide.Agents, f.Decide.CallStore = jwt, "the log" }, "token:ci", true, ""},
 		"tokens alone":             {func(f *fixture) { f.Decide.CallStore = "the log" }, "kim", true, ""},

@@ -35,7 +35,7 @@ func TestListFindings(t *testing.T) {
 		t.Errorf("the queue is %s", got)
 	}
 	if r := page.Tools[0]; r.Findings == 0 || len(r.Severe) == 0 {
-		t.Errorf("its row = %+v", r)
+		t.Errorf("row = %+v", r)
 	}
 	if got := facet(page.Facets.Finding); !strings.HasPrefix(got, "severe 1, any 2, none 5, ") {
 		t.Errorf("facets: %s", got)

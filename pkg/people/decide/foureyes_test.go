@@ -97,8 +97,8 @@ func TestFourEyes(t *testing.T) {
 	}
 }
 
-// The current record counts, not the older record in the catalog. With "all", every kind of item
-// needs two people, whatever its annotations are.
+// The current record counts, not the older record in the catalog. With "all", items of every kind
+// and with any annotations need two people.
 func TestFourEyesAll(t *testing.T) {
 	f := withFourEyes(t)
 	f.Put(config.Key, strings.Replace(fourEyes, `"four_eyes": "destructive"`, `"four_eyes": "all"`, 1))

@@ -157,14 +157,14 @@ func TestRequestUnsure(t *testing.T) {
 	id := f.asks(jwt, "mail:send", "")
 	r := f.request(id)
 	if !r.Unsure || r.Locked != lock.PendingApproval || r.State != decide.RequestOpen {
-		t.Errorf("of an agent with a JWT: %+v", r)
+		t.Errorf("for an agent with a JWT: %+v", r)
 	}
 	if r, err := f.decides(id, request.Allowed); err != nil || r.State != decide.RequestAllowed || !r.Unsure {
 		t.Errorf("allowed: %+v, %v", r, err)
 	}
 	everybody := f.asks(request.AgentOf(identity.Anonymous()), "mail:send", "")
 	if r := f.request(everybody); r.Unsure {
-		t.Errorf("of an agent without claims: %+v", r)
+		t.Errorf("for an agent without claims: %+v", r)
 	}
 	asked := request.Request{Status: lock.DisabledByConfig, Note: "please"}.About(r.Item(), r.Hash)
 	other := agentNamed("b")

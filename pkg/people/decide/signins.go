@@ -181,8 +181,8 @@ func (d *Service) takesRedirect(redirect string) bool {
 		u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }
 
-// IsOtherSignIn reports whether a callback belongs to another sign-in than the one that the browser
-// holds, for example because the person used two tabs.
+// IsOtherSignIn reports whether a callback does not belong to the sign-in that the browser holds,
+// for example because the person used two tabs.
 func IsOtherSignIn(err error) bool { return oauth.CodeOf(err) == oauth.BadCallback }
 
 // signInError returns what a person may read of err.

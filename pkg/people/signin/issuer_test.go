@@ -246,7 +246,7 @@ func TestBadTokens(t *testing.T) {
 		"another party":          {identitytest.Bend{Token: set("azp", "crm")}, signin.OtherAudience},
 		"two audiences, and who": {identitytest.Bend{Token: set("aud", []string{"gate", "crm"})}, signin.OtherAudience},
 		"expired":                {identitytest.Bend{Token: set("exp", now.Add(-time.Minute).Unix())}, signin.OldToken},
-		"of yesterday":           {identitytest.Bend{Token: set("iat", now.Add(-24*time.Hour).Unix())}, signin.OldToken},
+		"issued yesterday":       {identitytest.Bend{Token: set("iat", now.Add(-24*time.Hour).Unix())}, signin.OldToken},
 		"issued tomorrow":        {identitytest.Bend{Token: set("iat", now.Add(24*time.Hour).Unix())}, signin.OldToken},
 		"no time of issue":       {identitytest.Bend{Token: func(c map[string]any) { delete(c, "iat") }}, signin.OldToken},
 		"no subject":             {identitytest.Bend{Token: func(c map[string]any) { delete(c, "sub") }}, signin.BadToken},
@@ -376,7 +376,7 @@ func TestBadMetadata(t *testing.T) {
 			}
 		})
 	}
-	t.Run("that takes no secret", func(t *testing.T) {
+	t.Run("without client secrets", func(t *testing.T) {
 		g := newGate(t, "p")
 		g.issuer.Bend(identitytest.Bend{Metadata: func(m map[string]any) { m["token_endpoint_auth_methods_supported"] = []string{"private_key_jwt"} }})
 		kept, answer := g.signIn()
@@ -387,7 +387,7 @@ func TestBadMetadata(t *testing.T) {
 }
 
 func TestBrokenGate(t *testing.T) {
-	t.Run("whose secret cannot be read", func(t *testing.T) {
+	t.Run("with an unreadable secret", func(t *testing.T) {
 		g := newGate(t, "")
 		kept, answer := g.signIn()
 		g.options.Secret = func(context.Context) (secret.Text, error) { return secret.Text{}, errors.New("no such parameter") }
@@ -396,7 +396,7 @@ func TestBrokenGate(t *testing.T) {
 			t.Errorf("reason = %v", got)
 		}
 	})
-	t.Run("without a key to seal with", func(t *testing.T) {
+	t.Run("without a sealing key", func(t *testing.T) {
 		g := newGate(t, "")
 		kept, answer := g.signIn()
 		g.options.Sealer = seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{}, errors.New("no such secret") })

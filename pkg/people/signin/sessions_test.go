@@ -339,7 +339,7 @@ func TestSessionOfAToken(t *testing.T) {
 		require.OK(t, f.Revoke(t.Context(), signin.Session{Actor: "token:kim"}, soleID(t, f)))
 		ends(t, f, f.open(signin.Person{Actor: "token:kim", Way: signin.WayToken, Token: "none"}))
 	})
-	t.Run("that is no longer accepted", func(t *testing.T) {
+	t.Run("token is no longer accepted", func(t *testing.T) {
 		f, _, _, cookie := admin(t)
 		f.options.Tokens = nil
 		ends(t, f.process(), cookie)
@@ -424,7 +424,7 @@ func TestSessionWithoutStores(t *testing.T) {
 			})
 		})
 	}
-	t.Run("of tokens", func(t *testing.T) {
+	t.Run("store of tokens fails", func(t *testing.T) {
 		f := newFixture(t)
 		f.options.Tokens = token.NewStore(&documenttest.Store{OnDocs: func(context.Context, []document.Key) error {
 			return errors.New("the table does not answer")

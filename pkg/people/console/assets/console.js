@@ -1,5 +1,6 @@
 "use strict";
-// Forms and links work without this. It adds single keys, polls, and announces changes to screen readers.
+// Forms and links work without this script. It adds shortcuts, polls, and announces changes to
+// screen readers.
 (() => {
   const $ = (s, in_ = document) => in_.querySelector(s);
   const all = (s, in_ = document) => [...in_.querySelectorAll(s)];
