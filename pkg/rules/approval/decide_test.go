@@ -113,7 +113,7 @@ func TestBlockUnderAnotherName(t *testing.T) {
 	blocked := []approval.Remembered{{Hash: "h1", By: "carl", At: noon}}
 	d.Others = []*approval.Record{{}, {Blocked: blocked}, {}}
 	first, e, _ := approval.Observe(nil, d)
-	if first.State != approval.Blocked || first.ApprovedHash != "" || first.By != "" || e.Action != "observe" || e.Note != "blocked, as it is under another name of its server" {
+	if first.State != approval.Blocked || first.ApprovedHash != "" || first.By != "" || e.Action != "observe" || e.Note != "blocked, as under another name of its server" {
 		t.Errorf("the first list approved a blocked definition: %+v, %+v", first, e)
 	}
 	other := decidedRecord(approval.Approved, "h1", "h1")

@@ -213,7 +213,7 @@ func TestOnePersonOpensNothing(t *testing.T) {
 			versions = append(versions, r)
 			if isApproved(r) {
 				if opened++; len(people) == 1 {
-					t.Fatalf("one person alone got it approved: %q", trace)
+					t.Fatalf("one person alone approved the tool: %q", trace)
 				}
 			}
 		}

@@ -170,7 +170,7 @@ func TestKeepReplayed(t *testing.T) {
 	past := []approval.Past{did(-5, "disable", hashA), did(5, "block", hashA)}
 	next, e, re, err := approval.KeepReplayed(lost, past, "kim", known.Add(2*time.Hour))
 	if err != nil || next.Loss != nil || access(next) != "blocked" || next.By != "kim" || !slices.Equal(actions(re.Closing), []string{"block"}) {
-		t.Errorf("it is %+v, %+v, %v", next, re, err)
+		t.Errorf("the result is %+v, %+v, %v", next, re, err)
 	}
 	if want := "applies again by the audit: block by ann at 2026-11-23T12:00:05Z"; e.Note != want {
 		t.Errorf("the audit says %q, want %q", e.Note, want)

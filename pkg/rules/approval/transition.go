@@ -161,9 +161,9 @@ func newRecord(d Observation) (Record, *Entry) {
 	case d.IsLost:
 		note = "the store had no record, and the catalog could not be used: what was decided is lost"
 	case r.Disabled:
-		note = "disabled, as it is under another name of its server"
+		note = "disabled, as under another name of its server"
 	case r.State == Blocked:
-		note = "blocked, as it is under another name of its server"
+		note = "blocked, as under another name of its server"
 	}
 	return r, r.entry(action, Author{Actor: Sync, Note: note}, d.Now)
 }

@@ -411,7 +411,7 @@ func TestDirKilled(t *testing.T) {
 		_ = cmd.Wait()
 	}
 	f.open()
-	torn := strings.Contains(strings.Join(f.notes(), "\n"), "is not whole: the program ended while it wrote it")
+	torn := strings.Contains(strings.Join(f.notes(), "\n"), "is incomplete: the program ended while it wrote that line")
 	require.OK(t, f.Close())
 	if said, ok := f.verify(); ok == torn || torn && !strings.Contains(said, "it is no line") {
 		t.Errorf("a line is torn: %v; verification says %s", torn, said)

@@ -86,7 +86,7 @@ func TestOpenDirOnFullDisk(t *testing.T) {
 		f.clock.set(f.clock.Now().Add(2e9))
 		require.OK(t, f.Ready(t.Context()))
 		f.write("b:1")
-		if lines, _, err := f.Read(t.Context(), audit.Filter{}, "", 2); err != nil || lines[0].Tool != "b:1" || !strings.Contains(lines[1].Note, "not whole") {
+		if lines, _, err := f.Read(t.Context(), audit.Filter{}, "", 2); err != nil || lines[0].Tool != "b:1" || !strings.Contains(lines[1].Note, "incomplete") {
 			t.Errorf("%+v, %v", lines, err)
 		}
 	})

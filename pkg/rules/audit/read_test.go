@@ -111,12 +111,12 @@ func TestReadDamaged(t *testing.T) {
 		t.Errorf("by their kind: %d, %v", len(lines), err)
 	}
 	if lines, _, err := f.Read(t.Context(), audit.Filter{Actor: "ci"}, "", 100); err != nil || len(lines) != 1 {
-		t.Errorf("of an agent: %d, %v", len(lines), err)
+		t.Errorf("lines of an agent: %d, %v", len(lines), err)
 	}
 }
 
 // For every content of a file, Read comes to an end and returns no long text. The pages have each
-// line once, whatever their size.
+// line once, for any size of a page.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("{\"v\":1,\"time\":\"2026-03-04T00:00:00Z\",\"kind\":\"call\"}\n"), 1)
 	f.Add([]byte("\n\n\x00\n{\"time\":\"\""), 3)

@@ -139,7 +139,7 @@ func (d *Dir) continueFile(file *os.File, day string, end end) (err error) {
 	switch {
 	case err != nil:
 	case expected && (!end.closed || !end.whole):
-		torn := "The line before this one is not whole: the program ended while it wrote it, or it was changed. It stays as it was found."
+		torn := "The line before this line is incomplete: the program ended while it wrote that line, or somebody changed it. It stays unchanged."
 		if d.unclean != "" {
 			torn += " Lines after it may be missing."
 		}

@@ -133,6 +133,6 @@ func TestTrailOfDays(t *testing.T) {
 		t.Errorf("without a day: %v, %v", events, faults)
 	}
 	if got, err := audit.Folder(filepath.Join(f.path, "none")).Trail(t.Context(), nil); err != nil || got.Count > 0 {
-		t.Errorf("of a folder that is not there: %+v, %v", got, err)
+		t.Errorf("for a missing folder: %+v, %v", got, err)
 	}
 }

@@ -83,7 +83,7 @@ func (c *checker) auth(f *fileServer, n *rawjson.Node, path string) (a Auth) {
 			c.fault(
 				at.Get("scopes").Kids[i],
 				index(JoinPath(path, "scopes"), i),
-				"%q is not a scope; write each scope as a text of its own",
+				"%q is not a scope; write each scope as a separate text",
 				clip(scope),
 			)
 		}

@@ -140,7 +140,7 @@ func (c *checker) word(n *rawjson.Node, path, s string) {
 	if strings.ContainsRune(s, 0) {
 		c.fault(n, path, "holds a zero byte")
 	} else if strings.Contains(s, "${") {
-		c.warn(n, path, "holds ${…}, which is replaced in env and headers only: the program gets it as it is written")
+		c.warn(n, path, "contains ${…}, which is replaced only in env and headers: the program gets it unchanged")
 	}
 }
 

@@ -69,8 +69,8 @@ func cpu(t testing.TB, f func()) time.Duration {
 	return local.OwnCPU(t) - before
 }
 
-// TestParseIsLinear checks that Parse needs at most 300 ms of processor time for the largest file,
-// whatever its content. On a slow or busy machine the limit is higher: eight times the time of
+// TestParseIsLinear checks that Parse needs at most 300 ms of processor time for the largest file
+// with any content. On a slow or busy machine the limit is higher: eight times the time of
 // encoding/json, or eight times the time of Parse for a quarter of the file.
 func TestParseIsLinear(t *testing.T) {
 	const most = 300 * time.Millisecond

@@ -168,7 +168,7 @@ func TestEvaluations(t *testing.T) {
 		t.Errorf("after two more tools: %d evaluations, want 8", got)
 	}
 	if got := (*Policy)(nil).Evaluations(); got != 0 {
-		t.Errorf("of no policy: %d", got)
+		t.Errorf("without a policy: %d", got)
 	}
 }
 

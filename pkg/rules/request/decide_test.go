@@ -82,7 +82,7 @@ func TestGrantedCheck(t *testing.T) {
 		change func(*request.Decision)
 		ok     bool
 	}{
-		"as it was decided":          {ci, request.Allowed, func(*request.Decision) {}, true},
+		"the valid decision":         {ci, request.Allowed, func(*request.Decision) {}, true},
 		"a month":                    {ci, request.Allowed, func(d *request.Decision) { d.Ends = d.At.Add(30 * 24 * time.Hour) }, true},
 		"more than a month":          {ci, request.Allowed, func(d *request.Decision) { d.Ends = d.At.Add(30*24*time.Hour + 1) }, false},
 		"no time":                    {ci, request.Allowed, func(d *request.Decision) { d.Ends = d.At }, false},
@@ -91,13 +91,13 @@ func TestGrantedCheck(t *testing.T) {
 		"a call for longer":          {ci, request.Confirmed, func(d *request.Decision) { d.Ends = d.Ends.Add(1) }, false},
 		"every call confirmed":       {ci, request.Confirmed, func(d *request.Decision) { d.Args = "" }, false},
 		"one call allowed":           {ci, request.Allowed, func(d *request.Decision) { d.Args = call }, false},
-		"by nobody":                  {ci, request.Declined, func(d *request.Decision) { d.By = "" }, false},
+		"without a person":           {ci, request.Declined, func(d *request.Decision) { d.By = "" }, false},
 		"about no hash":              {ci, request.Approved, func(d *request.Decision) { d.Hash = "" }, false},
 		"about no tool":              {ci, request.Approved, func(d *request.Decision) { d.Tool = "" }, false},
 		"about no server":            {ci, request.Approved, func(d *request.Decision) { d.Server = "" }, false},
 		"at no time":                 {ci, request.Declined, func(d *request.Decision) { d.At = time.Time{} }, false},
 		"without an end":             {ci, request.Declined, func(d *request.Decision) { d.Ends = time.Time{} }, false},
-		"of no request":              {ci, request.Declined, func(d *request.Decision) { d.Request = "R-1" }, false},
+		"with an invalid request id": {ci, request.Declined, func(d *request.Decision) { d.Request = "R-1" }, false},
 		"an id in small letters":     {ci, request.Declined, func(d *request.Decision) { d.Request = "r-7kq2m4xd" }, false},
 		"the longest reason":         {ci, request.Declined, func(d *request.Decision) { d.Reason = strings.Repeat("日", request.MaxReason) }, true},
 		"too long a reason":          {ci, request.Declined, func(d *request.Decision) { d.Reason = strings.Repeat("x", request.MaxReason+1) }, false},

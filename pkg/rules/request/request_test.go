@@ -128,7 +128,7 @@ func TestMaxWithdrawn(t *testing.T) {
 		require.OK(t, err)
 	}
 	if _, _, added, err := a.Add(requesttest.To("git", "push"), g, nil, now); !errors.Is(err, request.ErrTooMany) || added {
-		t.Errorf("one more: %v, added %v", err, added)
+		t.Errorf("a further request: %v, added %v", err, added)
 	}
 	if _, _, added, err := a.Add(requesttest.To("git", "push"), g, nil, now.Add(time.Hour)); err != nil || !added {
 		t.Errorf("an hour later: %v, added %v", err, added)

@@ -278,7 +278,7 @@ func invalid(t *testing.T, s *request.Store) {
 	call, c, _, err := request.List{Agent: agent}.Add(requesttest.OneCall("git", "push", string(large)), request.Granted{}, nil, time.Now())
 	require.OK(t, err)
 	for name, put := range map[string]func() error{
-		"of nobody": func() error { _, err := s.PutList(t.Context(), request.List{}, "", nil); return err },
+		"no agent": func() error { _, err := s.PutList(t.Context(), request.List{}, "", nil); return err },
 		"an id that is none": func() error {
 			return putAsked(t, s, request.List{Agent: agent, List: []request.Request{bad}}, bad.ID, nil)
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Two agents never have the same key, whatever characters their names have.
+// Two agents never have the same key, even if their names have unusual characters.
 func TestAgentKey(t *testing.T) {
 	seen := map[string]request.Agent{}
 	for _, a := range []request.Agent{
@@ -47,7 +47,7 @@ func TestAgentCheck(t *testing.T) {
 	}
 }
 
-// A stored document fits into an item of DynamoDB, whatever characters its texts have. A larger
+// A stored document fits into an item of DynamoDB, with any characters in its texts. A larger
 // document is refused.
 func TestSizes(t *testing.T) {
 	const item = 400 << 10

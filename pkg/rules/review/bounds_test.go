@@ -39,7 +39,7 @@ func TestMemory(t *testing.T) {
 					{"Summarize a new one", func() int { return len(review.Summarize(tool.Definition{}, now).Line()) }},
 				} {
 					if strings.HasPrefix(do.name, "Plain") && len(now.Raw) > tool.MaxDefinition {
-						continue // no definition is so long
+						continue // definitions are shorter
 					}
 					var size int
 					if n := allocated.By(func() { size = do.do() }); n > most || uint64(size) > most {

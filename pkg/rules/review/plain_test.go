@@ -49,7 +49,7 @@ func TestPlainLines(t *testing.T) {
 	}
 }
 
-// Each line has the sign of its change, whatever the texts are.
+// For all texts, each line has the sign of its change.
 func FuzzPlain(f *testing.F) {
 	f.Add("a b c", "a\n@@ c\r\n")
 	f.Add("", "\u202e")

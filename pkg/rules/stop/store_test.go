@@ -126,7 +126,7 @@ func fullStops(t *testing.T, s *stop.Store) {
 	more := all
 	more.List = append(more.List[:stop.MaxStops:stop.MaxStops], stoptest.Server("x"))
 	if _, err := s.PutStops(t.Context(), more); !errors.Is(err, stop.ErrFull) {
-		t.Errorf("one more = %v, want ErrFull", err)
+		t.Errorf("a further stop = %v, want ErrFull", err)
 	}
 	all.List = append(all.List[:stop.MaxStops:stop.MaxStops], stoptest.All())
 	want(t, s, put(t, s, all))

@@ -24,7 +24,7 @@ func TestParsePrompt(t *testing.T) {
 		t.Errorf("definition (-want +got):\n%s", diff)
 	}
 	if id := got.ID("s"); id.String() != "s:prompt:review" {
-		t.Errorf("its id is %q", id)
+		t.Errorf("the id is %q", id)
 	}
 	arguments, err := ReadArguments(got.Arguments)
 	if diff := cmp.Diff([]Argument{{Name: "code", Description: "What to review", Required: true}, {Name: "depth", Title: "Depth"}}, arguments); diff != "" || err != nil {
@@ -48,7 +48,7 @@ func TestParseResource(t *testing.T) {
 			t.Errorf("definition (-want +got):\n%s%v", diff, err)
 		}
 		if id := got.ID("s"); id.String() != "s:resource:"+want.URI {
-			t.Errorf("its id is %q", id)
+			t.Errorf("the id is %q", id)
 		}
 	}
 }

@@ -167,7 +167,7 @@ func (w *scenario) formula(in input) (offer []string, refused bool) {
 	return offer, false
 }
 
-// named returns those of the given ids that a name in a request means.
+// named returns the ids in the list that a name in a request selects.
 func (w *scenario) named(name string, ids []string) []string {
 	var out []string
 	for _, id := range ids {
