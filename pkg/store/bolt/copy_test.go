@@ -81,7 +81,7 @@ func getToken(t *testing.T, s *bolt.Store, id string) (x token.Token) {
 	return x
 }
 
-func TestTakeBackTokens(t *testing.T) {
+func TestRestoreBackupTokens(t *testing.T) {
 	clock := time.Now()
 	first := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
 	kept := putToken(t, first, sampleToken(1, clock))
@@ -111,7 +111,7 @@ func TestTakeBackTokens(t *testing.T) {
 	}
 }
 
-func TestTakeBackOfWhatIsNotKnown(t *testing.T) {
+func TestRestoreBackupOfUnknownRecords(t *testing.T) {
 	first := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
 	for _, name := range []string{"known", "unknown"} {
 		_, err := first.Put(t.Context(), approved(name), nil)

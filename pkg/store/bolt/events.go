@@ -35,7 +35,7 @@ func (s *Store) Events() Events { return Events{s} }
 
 // PutEvent implements audit.Events.
 func (x Events) PutEvent(ctx context.Context, l lines.Line) (err error) {
-	defer store.Wrap(&err, "put deed %q", l.Action)
+	defer store.Wrap(&err, "put event %q", l.Action)
 	if err := cmp.Or(ctx.Err(), lines.CheckEvent(l)); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *Store) trimEvents(b *bbolt.Bucket) error {
 
 // Events implements audit.Events.
 func (x Events) Events(ctx context.Context, f lines.Filter, after lines.Cursor, limit int) (page []lines.Line, next lines.Cursor, err error) {
-	defer store.Wrap(&err, "read deeds")
+	defer store.Wrap(&err, "read events")
 	end, err := hex.DecodeString(string(after)) // the first key that is newer than the page
 	if err != nil || after != "" && len(end) != eventKeySize {
 		return nil, "", lines.ErrCursor

@@ -43,7 +43,7 @@ type RestoreReport struct {
 // stops, baselines and audit lines are added if the store has none. RestoreBackup does not restore
 // sessions of people, requests of agents, grants, and unsent notices.
 func (s *Store) RestoreBackup(ctx context.Context, path string, o RestoreOptions) (out RestoreReport, err error) {
-	defer store.Wrap(&err, "take back %q", path)
+	defer store.Wrap(&err, "restore backup %q", path)
 	from, _, err := openCopy(path)
 	if err != nil {
 		return out, err

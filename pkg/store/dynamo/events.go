@@ -38,7 +38,7 @@ func NewEvents(db api, table string, o *store.Options) *Events { return &Events{
 
 // PutEvent implements [audit.Events].
 func (x *Events) PutEvent(ctx context.Context, l audit.Line) (err error) {
-	defer store.Wrap(&err, "put deed %q", l.Action)
+	defer store.Wrap(&err, "put event %q", l.Action)
 	it, err := x.encode(l)
 	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (x *Events) encode(l audit.Line) (item, error) {
 
 // Events implements [audit.Events].
 func (x *Events) Events(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (lines []audit.Line, next audit.Cursor, err error) {
-	defer store.Wrap(&err, "read deeds")
+	defer store.Wrap(&err, "read events")
 	from, to := "0", "9"
 	if !f.Since.IsZero() {
 		from = eventTime(f.Since)

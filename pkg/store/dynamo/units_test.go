@@ -410,7 +410,7 @@ func TestReadUnitsOfGrants(t *testing.T) {
 		"five grants":                    {grants: 5, asker: true, want: 3},
 		"ten confirmed calls":            {calls: 10, asker: true, want: 4},
 		"a month of grants and declines": {grants: 10, others: 20, asker: true, want: 5},
-		"as much as there may be":        {grants: 32, calls: 64, others: 48, asker: true, want: 16},
+		"the maximum":                    {grants: 32, calls: 64, others: 48, asker: true, want: 16},
 	} {
 		agent := requesttest.Agent(name)
 		g := requests.Granted{Agent: agent}
