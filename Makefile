@@ -48,7 +48,7 @@ run: ## the gateway with embedded stores and a demo config (DIR, ADDR)
 .PHONY: test
 test: setup $(BIN)/gotestsum ## set up what the tests need, then run every test
 	mkdir -p $(TOOLS)/report
-	$(BIN)/gotestsum --format pkgname --jsonfile $(TOOLS)/report/tests.json -- -p $(PARALLEL) -timeout $(TEST_TIMEOUT) ./...
+	MAKEFLAGS= $(BIN)/gotestsum --format pkgname --jsonfile $(TOOLS)/report/tests.json -- -p $(PARALLEL) -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: race
 race: setup ## the tests that run in one process, with the race detector
