@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
@@ -308,6 +309,5 @@ func ToLoopback(text string) bool {
 	if err != nil {
 		return false
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return hostname.IsLoopback(u.Host)
 }

@@ -3,13 +3,13 @@ package clientfile
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
@@ -106,9 +106,7 @@ func (e *entry) elsewhere() string {
 		if err != nil {
 			return "an address that cannot be read"
 		}
-		host := u.Hostname()
-		ip := net.ParseIP(host)
-		if host != "" && !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+		if host := u.Hostname(); host != "" && !hostname.IsLoopback(host) {
 			return text.Clip(text.Line(host), 80)
 		}
 	}

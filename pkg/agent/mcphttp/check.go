@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
@@ -12,11 +13,11 @@ import (
 // checkHost refuses a loopback connection whose Host header is not loopback. A page that rebound
 // its own name to this machine sends such requests.
 func (h *handler) checkHost(r *http.Request) *mcp.Error {
-	if h.proxied || isLoopback(r.Host) {
+	if h.proxied || hostname.IsLoopback(r.Host) {
 		return nil
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok || !isLoopback(local.String()) {
+	if !ok || !hostname.IsLoopback(local.String()) {
 		return nil
 	}
 	return refuse(http.StatusForbidden, fmt.Sprintf("Forbidden: invalid Host header %q", r.Host))

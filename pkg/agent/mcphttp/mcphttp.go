@@ -21,14 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
@@ -196,17 +194,7 @@ func behindProxy(baseURL string) bool {
 	if err != nil || u.Host == "" {
 		return false
 	}
-	return !isLoopback(u.Host)
-}
-
-// isLoopback reports whether an address, with or without a port, belongs to this machine.
-func isLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = strings.Trim(addr, "[]")
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	return !hostname.IsLoopback(u.Host)
 }
 
 // ParseBaseURL reads a public address of a gateway. A path can be appended to it.

@@ -41,6 +41,13 @@ func Line(s string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
+// IsPlain reports whether s is not empty and has only the characters of a scope (RFC 6749, section
+// 3.3): ASCII that prints, without space, quote and backslash. A URL has no others.
+func IsPlain(s string) bool {
+	isOther := func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
+	return s != "" && !strings.ContainsFunc(s, isOther)
+}
+
 // cut returns at most n characters of s as valid UTF-8.
 func cut(s string, n int) string {
 	if len(s) > n { // no string has more characters than bytes

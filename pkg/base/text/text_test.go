@@ -58,6 +58,17 @@ func FuzzClip(f *testing.F) {
 	})
 }
 
+func TestIsPlain(t *testing.T) {
+	for s, want := range map[string]bool{
+		"read": true, "https://example.com/a?b=c#d": true, "!~": true,
+		"": false, "a b": false, "a\"b": false, `a\b`: false, "a\n": false, "a\x7f": false, "é": false,
+	} {
+		if text.IsPlain(s) != want {
+			t.Errorf("%q: %t", s, !want)
+		}
+	}
+}
+
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{0: "0 servers", 1: "1 server", 2: "2 servers"} {
 		if got := text.Count(n, "server"); got != want {

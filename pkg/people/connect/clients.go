@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
@@ -107,8 +108,7 @@ func (g *Guide) set(key, value string, e Endpoint) {
 // isLoopback reports whether only its own machine can reach the gateway.
 func (e Endpoint) isLoopback() bool {
 	host := e.host()
-	ip, _ := netip.ParseAddr(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip.IsLoopback()
+	return hostname.IsLoopback(host) || strings.HasSuffix(host, ".localhost")
 }
 
 // isPrivate reports whether only its own network can reach the gateway. A host name that looks

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
@@ -120,27 +121,13 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, e *decide.Error
 // another site can point its own host name there, so that its pages have the same origin.
 func (c *Console) knownHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return !ok || !isLoopback(hostOf(local.String())) || isLoopback(hostOf(r.Host)) || c.isBaseHost(r)
+	return !ok || !hostname.IsLoopback(local.String()) || hostname.IsLoopback(r.Host) || c.isBaseHost(r)
 }
 
 // isBaseHost reports whether r names the host of the base URL.
 func (c *Console) isBaseHost(r *http.Request) bool {
 	base, err := url.Parse(c.o.BaseURL)
-	return err == nil && base.Host != "" && strings.EqualFold(base.Hostname(), hostOf(r.Host))
-}
-
-// hostOf returns a host without its port.
-func hostOf(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return strings.Trim(host, "[]")
-}
-
-// isLoopback reports whether a host is always this machine, independent of name servers.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+	return err == nil && base.Host != "" && strings.EqualFold(base.Hostname(), hostname.Trim(r.Host))
 }
 
 // isPublic reports whether a request needs no credentials. Only requests for assets and for the
@@ -167,7 +154,7 @@ func (c *Console) caller(r *http.Request) (caller, error) {
 		cookie, session, err := c.signedIn(r)
 		switch {
 		case err == nil:
-			a := decide.Actor{Name: session.Actor, Rights: c.o.SignIn.rights(session), Subject: session.Subject, Source: hostOf(r.RemoteAddr)}
+			a := decide.Actor{Name: session.Actor, Rights: c.o.SignIn.rights(session), Subject: session.Subject, Source: hostname.Trim(r.RemoteAddr)}
 			if session.Way == signin.WayToken {
 				a.Agent = session.Actor
 			}
@@ -183,6 +170,6 @@ func (c *Console) caller(r *http.Request) (caller, error) {
 	if err == nil && actor.Name == "" {
 		err = errors.New("the caller has no name")
 	}
-	actor.Source = hostOf(r.RemoteAddr)
+	actor.Source = hostname.Trim(r.RemoteAddr)
 	return caller{Actor: actor}, err
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 )
 
@@ -322,8 +323,8 @@ func (c *Console) pending(r *http.Request) string {
 // Otherwise ownLogin returns "".
 func (c *Console) ownLogin(r *http.Request, next string) string {
 	base, err := url.Parse(c.o.BaseURL)
-	if err != nil || !isLoopback(hostOf(r.Host)) || !isLoopback(base.Hostname()) ||
-		strings.EqualFold(base.Hostname(), hostOf(r.Host)) {
+	if err != nil || !hostname.IsLoopback(r.Host) || !hostname.IsLoopback(base.Hostname()) ||
+		strings.EqualFold(base.Hostname(), hostname.Trim(r.Host)) {
 		return ""
 	}
 	return c.o.BaseURL + "/admin/login?next=" + url.QueryEscape(next)

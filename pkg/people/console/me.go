@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
@@ -154,7 +155,7 @@ func (c *Console) showEnded(w http.ResponseWriter, r *http.Request, n int) {
 
 // record writes an event to the audit. If that fails, it logs the event.
 func (c *Console) record(r *http.Request, l audit.Line) {
-	l.Source = hostOf(r.RemoteAddr)
+	l.Source = hostname.Trim(r.RemoteAddr)
 	_ = c.o.Service.Record(r.Context(), l)
 }
 

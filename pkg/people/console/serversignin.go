@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
@@ -45,7 +46,7 @@ func (c *Console) signInPages(mux *http.ServeMux, next http.Handler) {
 // issuers cannot send a browser there. A browser sends a cookie only to the host that set it.
 func (c *Console) ownCallback(r *http.Request) string {
 	switch {
-	case isLoopback(hostOf(r.Host)) && !c.overTLS(r):
+	case hostname.IsLoopback(r.Host) && !c.overTLS(r):
 		return "http://" + r.Host + connection.CallbackPath
 	case c.isBaseHost(r) && c.overTLS(r):
 		return c.o.BaseURL + connection.CallbackPath

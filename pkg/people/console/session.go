@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
@@ -43,7 +44,7 @@ func (c *Console) overTLS(r *http.Request) bool {
 	switch {
 	case r.TLS != nil, secure && c.isBaseHost(r):
 		return true
-	case isLoopback(hostOf(r.Host)):
+	case hostname.IsLoopback(r.Host):
 		return false
 	}
 	proto, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
@@ -52,7 +53,7 @@ func (c *Console) overTLS(r *http.Request) bool {
 
 // isOpenToEavesdroppers reports whether the session would be sent unencrypted over a network.
 func (c *Console) isOpenToEavesdroppers(r *http.Request) bool {
-	return !c.overTLS(r) && !isLoopback(hostOf(r.Host))
+	return !c.overTLS(r) && !hostname.IsLoopback(r.Host)
 }
 
 // set stores a value in the browser; a negative age removes it.

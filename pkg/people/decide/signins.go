@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
@@ -176,7 +177,7 @@ func (d *Service) takesRedirect(redirect string) bool {
 		return true
 	}
 	u, err := url.Parse(redirect)
-	return err == nil && u.Scheme == "http" && oauth.Loopback(u.Hostname()) &&
+	return err == nil && u.Scheme == "http" && hostname.IsLoopback(u.Hostname()) &&
 		(u.Path == "/callback" || u.Path == connection.CallbackPath) &&
 		u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }

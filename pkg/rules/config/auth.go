@@ -1,12 +1,13 @@
 package config
 
 import (
-	"net"
 	"net/url"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
 // An Auth is the member auth of a server: how the gateway signs in to it. The zero value discovers
@@ -79,7 +80,7 @@ func (c *checker) auth(f *fileServer, n *rawjson.Node, path string) (a Auth) {
 	a.Token = c.endpoint(v.Token, at, path, "token_endpoint")
 	a.Scopes = v.Scopes
 	for i, scope := range v.Scopes {
-		if scope == "" || strings.ContainsFunc(scope, notInScope) {
+		if !text.IsPlain(scope) {
 			c.fault(
 				at.Get("scopes").Kids[i],
 				index(JoinPath(path, "scopes"), i),
@@ -142,40 +143,32 @@ func (c *checker) authClient(v *fileAuth, at *rawjson.Node, path string, a *Auth
 }
 
 // plain returns a text without white space and control characters.
-func (c *checker) plain(text *string, n *rawjson.Node, path, key string) string {
+func (c *checker) plain(value *string, n *rawjson.Node, path, key string) string {
 	at := n.Get(key)
-	if text == nil || c.bad[at] {
+	if value == nil || c.bad[at] {
 		return ""
 	}
-	if *text == "" ||
-		strings.ContainsFunc(*text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if *value == "" ||
+		strings.ContainsFunc(*value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		c.fault(at, JoinPath(path, key), "is empty or holds a control character")
 	}
-	return *text
+	return *value
 }
 
 // endpoint returns a URL to which codes and tokens can be sent: https, or http on this machine.
-func (c *checker) endpoint(text *string, n *rawjson.Node, path, key string) string {
+func (c *checker) endpoint(value *string, n *rawjson.Node, path, key string) string {
 	at := n.Get(key)
-	if text == nil || c.bad[at] {
+	if value == nil || c.bad[at] {
 		return ""
 	}
-	u, err := url.Parse(*text)
+	u, err := url.Parse(*value)
 	switch {
-	case err != nil || u.Host == "" || strings.ContainsFunc(*text, notInScope):
+	case err != nil || u.Host == "" || !text.IsPlain(*value):
 		c.fault(at, JoinPath(path, key), "is not a URL")
 	case u.User != nil || u.Fragment != "":
 		c.fault(at, JoinPath(path, key), "has a user, a password or a fragment")
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !hostname.IsLoopback(u.Hostname())):
 		c.fault(at, JoinPath(path, key), "is not an https URL")
 	}
-	return *text
+	return *value
 }
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
-}
-
-// notInScope reports whether r is invalid in a scope and in a URL.
-func notInScope(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
@@ -128,8 +128,7 @@ func CheckURL(s string) error {
 
 // InClear reports whether data to an address crosses a network without encryption.
 func InClear(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+	return u.Scheme == "http" && !hostname.IsLoopback(u.Host)
 }
 
 // maxLogged is the longest part of an invalid metadata answer that is logged, in characters.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
@@ -26,7 +27,7 @@ const (
 // issuers cannot read the document, because base is no https address or is on this machine.
 func ClientID(base string) string {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "https" || oauth.Loopback(u.Hostname()) {
+	if err != nil || u.Scheme != "https" || hostname.IsLoopback(u.Hostname()) {
 		return ""
 	}
 	return base + DocumentPath

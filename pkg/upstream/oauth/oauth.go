@@ -14,12 +14,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
 const (
@@ -197,18 +198,12 @@ func checkURL(name, address string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, len(address) > maxURL, u.Host == "", u.User != nil, u.Fragment != "",
-		strings.ContainsFunc(address, notPlain):
+		!text.IsPlain(address):
 		return fault(BadMetadata, "%s is not a URL", name)
-	case u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !hostname.IsLoopback(u.Hostname())):
 		return fault(BadMetadata, "%s is not an https URL", name)
 	}
 	return nil
-}
-
-// Loopback reports whether a host is this machine.
-func Loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
 // Host returns the host of a URL, for people, or "" if the text is not a URL.
@@ -229,15 +224,11 @@ func Origin(u *url.URL) string {
 	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 
-// notPlain reports whether r is invalid in a scope and in a URL.
-func notPlain(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
-
 // ValidScopes returns the valid scopes (RFC 6749, section 3.3) among names, without repetitions.
 func ValidScopes(names []string) (out []string) {
 	seen := map[string]bool{}
 	for _, name := range names {
-		if name != "" && len(name) <= maxName && len(out) < maxScopes && !seen[name] &&
-			!strings.ContainsFunc(name, notPlain) {
+		if text.IsPlain(name) && len(name) <= maxName && len(out) < maxScopes && !seen[name] {
 			seen[name] = true
 			out = append(out, name)
 		}

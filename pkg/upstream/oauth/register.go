@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
@@ -110,7 +111,7 @@ func registeredAuth(supported []string) string {
 // (RFC 7591), and of a client ID metadata document.
 func Document(redirects []string, auth string) map[string]any {
 	kind := "web"
-	if u, err := url.Parse(redirects[0]); err == nil && Loopback(u.Hostname()) {
+	if u, err := url.Parse(redirects[0]); err == nil && hostname.IsLoopback(u.Hostname()) {
 		kind = "native"
 	}
 	return map[string]any{

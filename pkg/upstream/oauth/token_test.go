@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -372,7 +373,7 @@ func FuzzMetadata(f *testing.F) {
 func isSafe(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.User == nil &&
-		(u.Scheme == "https" || u.Scheme == "http" && oauth.Loopback(u.Hostname()))
+		(u.Scheme == "https" || u.Scheme == "http" && hostname.IsLoopback(u.Hostname()))
 }
 
 type doer func(*http.Request) (*http.Response, error)
