@@ -139,14 +139,17 @@ func (s *Service) use(
 	}
 }
 
-// isRefusedOften reports whether the server refused so many tokens that another token would not
-// help.
+// isRefusedOften reports whether the server refused so many valid tokens that another token would
+// not help.
 func (c *record) isRefusedOften(now time.Time) bool {
-	return now.Sub(c.Refused) < renewalTime && c.Refusals >= maxRenewals
+	return c.usable(now) && now.Sub(c.Refused) < renewalTime && c.Refusals >= maxRenewals
 }
 
-// countRefusal counts a token that the server refused.
+// countRefusal counts a token that the server refused, unless it has expired on the way.
 func (c *record) countRefusal(now time.Time) {
+	if !c.usable(now) {
+		return
+	}
 	if now.Sub(c.Refused) >= renewalTime {
 		c.Refused, c.Refusals = now.UTC(), 0
 	}

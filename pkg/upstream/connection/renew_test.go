@@ -153,6 +153,22 @@ func TestRenewIsLimited(t *testing.T) {
 	}
 }
 
+// If a token expired on the way to the server, the gateway renews it each time: the server is right
+// to refuse it.
+func TestRenewExpired(t *testing.T) {
+	f := newFixture(t, issuertest.Habits{Life: 5 * time.Second})
+	s := f.service()
+	f.signIn(t, s)
+	for n := 1; n <= 5; n++ {
+		old := f.token(t, s)
+		f.wait(6 * time.Second)
+		next, err := s.Renew(t.Context(), f.server, secret.New(old))
+		if err != nil || !f.accepted(t, next.Reveal()) {
+			t.Errorf("renewal %d: %v", n, err)
+		}
+	}
+}
+
 // Without a refresh token, the gateway uses the token until it expires.
 func TestNoRefreshToken(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{NoRefresh: true})
