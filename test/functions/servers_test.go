@@ -14,7 +14,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
@@ -38,8 +37,7 @@ func (g suite) signsInToServers(t *testing.T) {
 	w := g.fixture(t)
 	issuer := issuertest.New(t, issuertest.Habits{})
 	w.Configure(`{"mcpServers":{"files":{"url":"` + filesOf(t, issuer) + `"}}}`)
-	signIn := []string{"PORTCULLIS_VAULT_KEY", vaultKey(t, g.endpoint)}
-	w.Env[signIn[0]] = signIn[1]
+	w.AllowSignIn()
 	w.Sync(t)
 	admin := lambdatest.NewFront(t, func() *lambdatest.Function { return w.Start(t, "admin") })
 	said := login(t, admin.URL, w.Admin)
@@ -118,22 +116,6 @@ func filesOf(t *testing.T, i *issuertest.Issuer) string {
 			"read",
 		), Tools: []json.RawMessage{upstreamtest.Tool("get_file", "Read a file.", `{"readOnlyHint":true}`)},
 	}).URL
-}
-
-// vaultKey creates a key and an alias, as the template does, and returns the ARN of the alias.
-func vaultKey(t *testing.T, endpoint string) string {
-	t.Helper()
-	kms := awsjson.New(emulator.Config(endpoint), "kms")
-	var made struct{ KeyMetadata struct{ Arn, KeyId string } }
-	require.OK(t, kms.Call(t.Context(), "TrentService.CreateKey", struct{}{}, &made))
-	name := fmt.Sprintf("alias/test-%d-sign-in", time.Now().UnixNano())
-	in := map[string]string{"AliasName": name, "TargetKeyId": made.KeyMetadata.KeyId}
-	var none struct{}
-	if err := kms.Call(t.Context(), "TrentService.CreateAlias", in, &none); err != nil &&
-		!strings.Contains(err.Error(), "JSON input") {
-		t.Fatal(err)
-	}
-	return strings.Replace(made.KeyMetadata.Arn, "key/"+made.KeyMetadata.KeyId, name, 1)
 }
 
 // login runs servers login without a browser. The test is the person at the issuer.

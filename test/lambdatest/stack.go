@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
+	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/repo"
@@ -72,6 +73,24 @@ func (s *Stack) ReplaceSealKey() {
 	value := rand.Text() + rand.Text()
 	_, err := s.secrets().PutSecretValue(s.t.Context(), &secretsmanager.PutSecretValueInput{SecretId: &s.sealKey, SecretString: &value})
 	require.OK(s.t, err)
+}
+
+// AllowSignIn creates the key that encrypts sign-ins at servers, and its alias, as the template does
+// with SignIn=true. Functions that start later use it.
+func (s *Stack) AllowSignIn() {
+	s.t.Helper()
+	kms := awsjson.New(emulator.Config(s.Endpoint), "kms")
+	var made struct{ KeyMetadata struct{ Arn, KeyId string } }
+	require.OK(s.t, kms.Call(s.t.Context(), "TrentService.CreateKey", struct{}{}, &made))
+	name := "alias/" + s.Bucket + "-sign-in"
+	in := map[string]string{"AliasName": name, "TargetKeyId": made.KeyMetadata.KeyId}
+	var none struct{}
+	if err := kms.Call(s.t.Context(), "TrentService.CreateAlias", in, &none); err != nil &&
+		!strings.Contains(err.Error(), "JSON input") { // the answer has no body
+		s.t.Fatal(err)
+	}
+	arn := strings.Replace(made.KeyMetadata.Arn, "key/"+made.KeyMetadata.KeyId, name, 1)
+	s.Env["PORTCULLIS_VAULT_KEY"] = arn
 }
 
 // Configure stores a config.
