@@ -14,6 +14,7 @@ export PORTCULLIS_MINISTACK ?= $(CURDIR)/$(TOOLS)/ministack/bin/ministack
 export PORTCULLIS_SAM       ?= $(CURDIR)/$(TOOLS)/sam/bin/sam
 export PORTCULLIS_CHECKOV   ?= $(CURDIR)/$(TOOLS)/checkov/bin/checkov
 export PORTCULLIS_PYTHON    ?= $(CURDIR)/$(TOOLS)/python/bin/python
+export PORTCULLIS_KEYCLOAK  ?= $(CURDIR)/$(TOOLS)/keycloak/keycloak-$(KEYCLOAK)
 
 GOLANGCI    := v2.15.0
 GOVULNCHECK := v1.8.0
@@ -22,6 +23,8 @@ DEADCODE    := v0.52.0
 ACTIONLINT  := v1.7.12
 GORELEASER  := v2.15.4# the newest version that the Go of go.mod can build
 SYFT        := v1.50.0
+KEYCLOAK    := 26.7.3
+KEYCLOAK_SHA256 := 27a6535553c3cdcd083872ba40629efafb3475e3b758e0c6f691395561dd0f1f
 
 # Time limit for the tests of one package, which ends tests that hang. On a slow machine the slowest package took 15 minutes.
 TEST_TIMEOUT ?= 90m
@@ -99,10 +102,11 @@ ONCE := TestAgentsKeepApart|TestSessionFollowed|TestConformance|TestConformanceL
 
 SMALL ?=
 .PHONY: lanes
-lanes: setup $(if $(SMALL),,agents snapshot) ## conformance, real servers and clients, long calls (SMALL=1: each within minutes)
+lanes: setup $(if $(SMALL),,agents snapshot keycloak) ## conformance, real servers and clients, long calls (SMALL=1: each within minutes)
 	@test -z "$(SMALL)" || { echo "skipped, because make test runs them: $(subst |, ,$(ONCE))"; \
 	  mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
-	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; }
+	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; \
+	  echo "a sign-in at Keycloak: 177 MB, for make lanes without SMALL" >> $(TOOLS)/report/skipped; }
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) PORTCULLIS_REPLAY=300 go test -v -count=1 $(if $(SMALL),-skip '^($(ONCE))$$') -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/unlock ./test/scale ./test/faults ./test/fanout ./test/load ./test/replay
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(TEST_TIMEOUT) -run '^TestModes$$' ./test/infra
 
@@ -300,6 +304,15 @@ agents: $(CLIENTS)/agents/node_modules/.stamp # the clients that agents run in: 
 $(CLIENTS)/agents/node_modules/.stamp: $(CLIENTS)/agents/package-lock.json
 	cd $(CLIENTS)/agents && npm ci --no-audit --no-fund
 	touch $@
+
+.PHONY: keycloak
+keycloak: $(if $(findstring $(CURDIR)/$(TOOLS)/,$(PORTCULLIS_KEYCLOAK)),$(TOOLS)/keycloak/$(KEYCLOAK).stamp) # an issuer of another project: 177 MB, only for the lanes
+$(TOOLS)/keycloak/$(KEYCLOAK).stamp:
+	@command -v mvn >/dev/null && command -v java >/dev/null || { \
+	  echo "no Maven or no Java: install both; without them the sign-in at Keycloak is skipped"; exit 0; }; \
+	mvn -q -B dependency:copy -Dartifact=org.keycloak:keycloak-quarkus-dist:$(KEYCLOAK):zip -DoutputDirectory=$(TOOLS)/keycloak; \
+	cd $(TOOLS)/keycloak; echo "$(KEYCLOAK_SHA256)  keycloak-quarkus-dist-$(KEYCLOAK).zip" | sha256sum -c --quiet; \
+	python3 -m zipfile -e keycloak-quarkus-dist-$(KEYCLOAK).zip .; rm keycloak-quarkus-dist-$(KEYCLOAK).zip; touch $(KEYCLOAK).stamp
 
 .PHONY: python
 python: $(if $(findstring $(CURDIR)/$(TOOLS)/,$(PORTCULLIS_PYTHON)),$(TOOLS)/python/.stamp)

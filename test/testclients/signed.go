@@ -1,6 +1,7 @@
 package testclients
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -51,6 +52,18 @@ func signedMCPGo(t testing.TB, issuer string) string {
 
 func signedGoSDK(t testing.TB, issuer string) string {
 	t.Helper()
+	return signedBy(t, issuer, func(resource, token string) (*auth.TokenInfo, error) {
+		form := url.Values{"token": {token}, "client_id": {"servers"}}
+		return lookUp(issuer+"/token/introspection", form, resource)
+	})
+}
+
+// A lookup asks an issuer about a token for a resource.
+type lookup func(resource, token string) (*auth.TokenInfo, error)
+
+// signedBy starts a server by go-sdk on loopback until the test ends, and returns the address.
+func signedBy(t testing.TB, issuer string, look lookup) string {
+	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "signed", Version: "1"}, nil)
 	type request = sdk.CallToolRequest
 	sdk.AddTool(s, &sdk.Tool{
@@ -69,7 +82,7 @@ func signedGoSDK(t testing.TB, issuer string) string {
 		ScopesSupported: []string{"read"},
 	}))
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-		return lookUp(issuer, token, server.URL+"/mcp")
+		return look(server.URL+"/mcp", token)
 	}
 	mux.Handle("/mcp", auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{
 		ResourceMetadataURL: server.URL + metadata, Scopes: []string{"read"},
@@ -77,19 +90,17 @@ func signedGoSDK(t testing.TB, issuer string) string {
 	return server.URL + "/mcp"
 }
 
-// lookUp asks the issuer about a token.
-func lookUp(issuer, token, resource string) (*auth.TokenInfo, error) {
-	resp, err := http.PostForm(
-		issuer+"/token/introspection", url.Values{"token": {token}, "client_id": {"servers"}},
-	)
+// lookUp sends a form with a token and a client to an endpoint of introspection.
+func lookUp(at string, form url.Values, resource string) (*auth.TokenInfo, error) {
+	resp, err := http.PostForm(at, form)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	var found struct {
-		Active          bool
-		Sub, Aud, Scope string
-		Exp             int64
+		Active                    bool
+		Sub, Username, Aud, Scope string
+		Exp                       int64
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&found); err != nil {
 		return nil, err
@@ -98,6 +109,7 @@ func lookUp(issuer, token, resource string) (*auth.TokenInfo, error) {
 		return nil, auth.ErrInvalidToken
 	}
 	return &auth.TokenInfo{
-		Scopes: strings.Fields(found.Scope), Expiration: time.Unix(found.Exp, 0), UserID: found.Sub,
+		Scopes: strings.Fields(found.Scope), Expiration: time.Unix(found.Exp, 0),
+		UserID: cmp.Or(found.Username, found.Sub),
 	}, nil
 }
