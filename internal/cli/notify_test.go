@@ -50,7 +50,7 @@ func TestServeSendsNotices(t *testing.T) {
 	p.configure(fmt.Sprintf(`{"mcpServers": {"git": {"url": %q}}, "notify": [{"type": "slack", "url": %q}]}`, git.URL, room.URL))
 	git.SetTools([]json.RawMessage{json.RawMessage(`{"name":"push","description":"y","inputSchema":{"type":"object"}}`)})
 	p.Ask(200, "/admin/sync", `{}`, nil)
-	local.Until(t, "a target that is down is tried", func() bool { return strings.Contains(p.log.String(), "people are not told") })
+	local.Until(t, "a target that is down is tried", func() bool { return strings.Contains(p.log.String(), "notice not delivered") })
 	if err := p.stop(); err != nil {
 		t.Errorf("serve = %v", err)
 	}

@@ -89,7 +89,7 @@ func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 				return nil
 			}
 			began = time.Now()
-		// Until then, another client may have started a gateway at the same time.
+		// wait for folder.Turns: another client may be starting a gateway at the same time
 		case time.Since(began) > folder.Turns:
 			return failed
 		}

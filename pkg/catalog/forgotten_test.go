@@ -87,7 +87,7 @@ func TestForgotten(t *testing.T) {
 				}
 				w.sync()
 				w.wantForgotten("once it is settled", 0)
-				var want []string // accept means that nothing was decided, and free needs no approval
+				var want []string // with accept the decisions stay lost, and free needs no approval
 				if settled == "accept" {
 					want = []string{"free:ping"}
 				}
@@ -129,7 +129,8 @@ func TestForgottenServerThatIsAway(t *testing.T) {
 	}
 }
 
-// If a sync ends at any of its writes, the next sync treats nothing as a first list.
+// If a sync is interrupted at any of its writes, the next sync approves no tool automatically as
+// part of a server's first list.
 func TestForgottenInterrupted(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ type ailment struct {
 	advice string         // %s: the text that extra matched
 }
 
-// installs matches the output about a registry of the tools that install a program.
+// installs matches messages of npx, uvx and similar installers about their package registry.
 var installs = regexp.MustCompile(`(?i)npm (error|err!)|registry|/simple/|pypi|pythonhosted|failed to fetch`)
 
 // ailments begin with the more specific causes: a proxy that requires a login also makes a registry

@@ -152,6 +152,6 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if decided := d.decided(); len(decided) > 0 {
-		t.Errorf("forms without their fields decided %v", decided)
+		t.Errorf("empty forms changed decisions: %v", decided)
 	}
 }

@@ -113,6 +113,6 @@ func (g suite) peopleSignInAtIssuer(t *testing.T) {
 		}
 	}
 	if w.proxy.Checked() == 0 {
-		t.Error("no call was checked against a role")
+		t.Error("the proxy checked no AWS call against an IAM role")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An agent calls a tool after a search that returned only the tool's name. The framework passes
-// every answer that the agent needs for the call, in each form.
+// An agent calls a tool after a search that returned only the tool's name. The framework hands
+// the agent all the text that the agent needs for the call, with "answers" json and lines.
 func TestFrameworks(t *testing.T) {
 	findNode(t)
 	servers := map[string]Server{"lanes": {Entry: map[string]any{"url": Lanes(t), "approval": "off", "protocol": "2025-11-25"}}}

@@ -19,9 +19,9 @@ type Choice struct {
 	Used   map[string][]string // variables of the gateway's config, with the servers that use them
 }
 
-// Collect returns the chosen servers of the files, each once, with their variables named. The
-// result includes the servers that are left out, such as the later of two different servers with
-// the same name. An error names an entry of the choice that no file has.
+// Collect returns the chosen servers of the files, each once, with their variables named. A chosen
+// server that cannot be imported is in the result too, and its Left says why, for example because
+// an earlier, different server has the same name. An error names an entry of the choice that no file has.
 func Collect(files []*File, c Choice) ([]*Server, error) {
 	g := collection{choice: c, byName: map[string]*Server{}, used: map[string]bool{}}
 	for _, f := range files {
@@ -72,7 +72,7 @@ func (g *collection) add(s *Server) {
 		g.byName[name] = s
 	case first.revealed() == s.revealed():
 		first.note("is also in %s", s)
-		if len(s.Checks) < len(first.Checks) { // the other file is the user's own
+		if len(s.Checks) < len(first.Checks) { // a project's file needs more checks than the user's own
 			first.Checks = s.Checks
 		}
 		return
@@ -90,7 +90,7 @@ func (s *Server) Clash(other Place) {
 		how = "give one of the two another name in that file, or write the entry by hand"
 	}
 	s.Checks = nil
-	s.leave("%s has another server of this name, so nothing was written: %s", other, how)
+	s.leave("%s has another server of this name, so this server was left out: %s", other, how)
 }
 
 // takes reports whether the choice includes the server, and gives the server its new name.
@@ -118,7 +118,7 @@ func (c Choice) takes(s *Server, used map[string]bool) bool {
 	return true
 }
 
-// replaced returns the entry with each mark replaced by the result of by.
+// replaced returns the entry with the text that by returns in place of each variable's mark.
 func (s *Server) replaced(by func(*Variable) string) entry {
 	e := s.entry
 	put := func(mark string) string { return by(s.byMark(mark)) }
@@ -254,9 +254,9 @@ func (s *Server) Entry() json.RawMessage {
 
 var anyReference = regexp.MustCompile(`\$\{env:[A-Za-z0-9_]+\}`)
 
-// SameAs reports whether an entry of the gateway's config is this server: it has the same URL, or
-// the same program and the same values under any variable names. SameAs ignores members that a
-// person must accept.
+// SameAs reports whether an entry of the gateway's config is this server: URL, headers, program,
+// arguments, folder and environment are equal. SameAs ignores the names of the variables that the
+// values refer to, and members that a person must accept.
 func (s *Server) SameAs(raw json.RawMessage) bool {
 	plain := func(data []byte) string {
 		var e entry

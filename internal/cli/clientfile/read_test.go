@@ -159,13 +159,13 @@ func TestGather(t *testing.T) {
 		want   string
 	}{
 		"alike":       {clientfile.Choice{}, []string{one, one}, "gh"},
-		"they clash":  {clientfile.Choice{}, []string{one, other}, "gh GH (a.json:1 has another server of this name, so nothing was written: import its file again with --only GH --as GH=NEW)"},
+		"they clash":  {clientfile.Choice{}, []string{one, other}, "gh GH (a.json:1 has another server of this name, so this server was left out: import its file again with --only GH --as GH=NEW)"},
 		"a new name":  {clientfile.Choice{As: map[string]string{"GH": "work"}}, []string{one, other}, "gh work"},
 		"one of two":  {clientfile.Choice{Only: []string{"GH"}}, []string{one, other}, "GH"},
 		"all but":     {clientfile.Choice{Skip: []string{"gh"}}, []string{one, other}, "GH"},
 		"a typo":      {clientfile.Choice{Only: []string{"hg"}}, []string{one}, `no file has a server "hg"`},
-		"disabled":    {clientfile.Choice{}, []string{one, strings.Replace(one, "}", `, "disabled": true}`, 1)}, "gh gh (a.json:1 has another server of this name, so nothing was written: import its file again with --only gh --as gh=NEW)"},
-		"in one file": {clientfile.Choice{As: map[string]string{"GH": "gh"}}, []string{one + "," + other}, "gh gh (a.json:1 has another server of this name, so nothing was written: give one of the two another name in that file, or write the entry by hand)"},
+		"disabled":    {clientfile.Choice{}, []string{one, strings.Replace(one, "}", `, "disabled": true}`, 1)}, "gh gh (a.json:1 has another server of this name, so this server was left out: import its file again with --only gh --as gh=NEW)"},
+		"in one file": {clientfile.Choice{As: map[string]string{"GH": "gh"}}, []string{one + "," + other}, "gh gh (a.json:1 has another server of this name, so this server was left out: give one of the two another name in that file, or write the entry by hand)"},
 	} {
 		servers, err := gather(t, tt.choice, tt.files...)
 		got := strings.Join(named(servers), " ")

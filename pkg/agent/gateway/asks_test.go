@@ -314,8 +314,8 @@ func TestHandshakeClientIsAsked(t *testing.T) {
 	}
 }
 
-// A question to a client of the same protocol goes to that client, unless the client has not
-// declared that it can answer.
+// If client and server both use the handshake protocol, the gateway passes the server's question to
+// the client, if the client has declared that it can answer.
 func TestHandshakeServerAsksItsClient(t *testing.T) {
 	a := pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
 		if _, err := c.Client.Ask(ctx, mcp.MethodListRoots, nil); err == nil {
@@ -379,7 +379,7 @@ func TestReplay(t *testing.T) {
 	if err != nil || string(raw) != `{"content":[],"got":[{"action":"accept"},`+accept+`]}` || len(a.sent) != 3 {
 		t.Errorf("got %s, %v after %d calls", raw, err, len(a.sent))
 	}
-	// If each repeat asks another question, the gateway cancels the call.
+	// If each repeat asks another question, the gateway refuses the call after maxRounds.
 	next := two
 	for range 6 {
 		odd++
@@ -389,7 +389,7 @@ func TestReplay(t *testing.T) {
 	raw, err = look(next.back(key(next), accept))
 	a.fails(raw, err, "asked for input too often")
 
-	// A call that is not safe to repeat is refused, as if no question were possible.
+	// The gateway sends a call that is not safe to repeat without a way to ask, so the server fails it.
 	raw, err = a.act("")
 	a.fails(raw, err, "")
 	raw, err = a.do(t.Context(), mcp.Client{}, "look", `{}`, "")

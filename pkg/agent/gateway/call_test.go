@@ -237,7 +237,7 @@ func TestCallMeta(t *testing.T) {
 
 func TestCallDecision(t *testing.T) {
 	gw := everyStatus(t)
-	gw.search(`{"query":"document"}`) // the gateway uses this state for 2 s
+	gw.search(`{"query":"document"}`) // loads the approvals, which the gateway caches for 2 s
 	call := func(id string) bool {
 		return !gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)).IsError
 	}
@@ -254,8 +254,8 @@ func TestCallDecision(t *testing.T) {
 	}
 }
 
-// The record names the approved definition. A call compares it with the catalog's definition, even
-// if another definition was approved.
+// The record names the approved definition. A call is refused if the catalog has another
+// definition, even one that was approved before.
 func TestCallOtherDefinition(t *testing.T) {
 	gw := everyStatus(t)
 	gw.search(`{"query":"document"}`)

@@ -53,7 +53,7 @@ func TestConfirmOneCall(t *testing.T) {
 		t.Errorf("%d calls were sent, want 1", len(u.Sent()))
 	}
 	if list := u.asked().List; len(list) != 3 {
-		t.Errorf("%d requests, want one each for the two calls and the other arguments", len(list))
+		t.Errorf("%d requests, want 3: of the first call, the other arguments, and the second use", len(list))
 	}
 }
 
@@ -166,7 +166,8 @@ func TestConfirmedCallThatAsks(t *testing.T) {
 	if raw, err = u.as(c, "pay", answer); err != nil || !strings.Contains(string(raw), "sent before") || sent != 2 {
 		t.Errorf("the answer again: %s %v, %d sent", raw, err, sent)
 	}
-	// A question from before the confirmation was required does not let the call run.
+	// If a tool began to require confirmations after its server asked a question, the answer to that
+	// question does not run the call.
 	u.Configure(map[string]string{"s": `"approval":"manual"`, "out": ""}, `"gateway":{"requests":true}`)
 	u.States.Refresh(t.Context())
 	raw, err = u.as(c, "pay", "")

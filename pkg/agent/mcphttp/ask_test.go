@@ -272,7 +272,7 @@ func TestGoClientGetsMessages(t *testing.T) {
 			progress, logs := make(chan float64, 10), make(chan any, 10)
 			c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, &sdk.ClientOptions{
 				ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
-				LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { logs <- r.Params.Data }, //nolint:staticcheck // SA1019: as long as clients have it
+				LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { logs <- r.Params.Data }, //nolint:staticcheck // SA1019: deprecated, but clients still use it
 				ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 					return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
 				},
@@ -282,7 +282,7 @@ func TestGoClientGetsMessages(t *testing.T) {
 			defer s.Close()
 			params := &sdk.CallToolParams{Name: "echo"}
 			if version != "2026-07-28" {
-				require.OK(t, s.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "debug"})) //nolint:staticcheck // SA1019: as long as clients have it
+				require.OK(t, s.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "debug"})) //nolint:staticcheck // SA1019: deprecated, but clients still use it
 			} else {
 				params.Meta = sdk.Meta{"io.modelcontextprotocol/logLevel": "debug"}
 			}

@@ -54,8 +54,8 @@ func TestWith(t *testing.T) {
 }
 
 // A grant overrides a person's earlier disabling. If a store was restored to an older state, a
-// later disabling is missing, and the grant must not apply. This holds even if the store's record
-// is newer.
+// later disabling is missing, and the grant must not apply. This is also true if a person decided
+// again after the restore, so that the record is newer than the grant.
 func TestGrantInALostStore(t *testing.T) {
 	h := withTools(t)
 	i, _ := h.States.Load(t.Context()).View(anyone()).Find(tool.ID{Server: "mail", Name: "send"})

@@ -104,7 +104,7 @@ const (
 // An Error is a refusal that the caller may read. Code, Message and Data make the JSON-RPC error.
 // Err is for the log only.
 type Error struct {
-	Code       int             // JSON-RPC error code; a refusal without one has its HTTP status
+	Code       int             // JSON-RPC error code, or the HTTP status if there is none
 	Message    string          // for the caller
 	Data       json.RawMessage // error.data; nil: none
 	Status     int             // HTTP status; 0: 200

@@ -79,8 +79,8 @@ func (f File[T]) load(ctx context.Context, objects Store, last Source[T]) Source
 	return Source[T]{Value: v, Version: Version(o.Data), Data: o.Data, etag: o.ETag}
 }
 
-// withoutFile returns the source to use while there is no file. If last has no value, it reads the
-// copy: a file may have been added and deleted since.
+// withoutFile returns the source to use while there is no file. If no file was in use at the last
+// read, it reads the copy: since then, another process may have used a file that is deleted now.
 func (f File[T]) withoutFile(ctx context.Context, objects Store, last Source[T]) Source[T] {
 	mark := func(s *Source[T]) {
 		s.Refused, s.Unread, s.etag, s.Stored = fmt.Errorf("%s: %w", f.Key, ErrGone), nil, "", ""
@@ -134,7 +134,8 @@ func (f File[T]) unknown(last, s Source[T], err error) Source[T] {
 // errUnusable says that the last good copy does not parse: another version of the program wrote it.
 var errUnusable = errors.New("the last good file cannot be used")
 
-// lastGood reads the last good copy. For an empty copy it returns [ErrNotFound]: there was no file.
+// lastGood reads the last good copy. For an empty copy it returns [ErrNotFound]: the last file was
+// empty.
 func (f File[T]) lastGood(ctx context.Context, objects Store) (s Source[T], err error) {
 	o, err := objects.Get(ctx, f.LastGood, "")
 	if err != nil {

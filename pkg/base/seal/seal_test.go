@@ -76,8 +76,8 @@ func TestForgedTexts(t *testing.T) {
 	}
 }
 
-// A Sealer finds a replaced secret automatically: through a text sealed with the new secret, or
-// after a time.
+// If the secret was replaced, a Sealer reads the new secret automatically: when it gets a text that
+// the new secret sealed, or after refreshEvery.
 func TestRotation(t *testing.T) {
 	now := time.Now()
 	v := &vault{Keys: Keys{Current: secretOf(1)}}
@@ -91,7 +91,7 @@ func TestRotation(t *testing.T) {
 	require.OK(t, err)
 
 	if _, err := s.Open(t.Context(), Session, fresh); !errors.Is(err, ErrForged) || v.asked != 2 {
-		t.Errorf("%d reads of the secret, %v; want no read for each forged text", v.asked, err)
+		t.Errorf("%d reads of the secret, %v; want no second read for an unknown key within a minute", v.asked, err)
 	}
 	now = now.Add(refreshSoon)
 	for _, text := range []string{fresh, old} {

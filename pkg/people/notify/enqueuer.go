@@ -37,7 +37,7 @@ func (p *Enqueuer) Notify(ctx context.Context, e Event) {
 	e = e.Fit(now())
 	about := []slog.Attr{slog.String("event", string(e.Kind)), slog.String("server", e.Server), slog.String("request", e.Request)}
 	if err := p.Box.Put(ctx, e); err != nil {
-		p.Log.LogAttrs(ctx, slog.LevelError, "people are not told", append(about, slog.Any("error", err))...)
+		p.Log.LogAttrs(ctx, slog.LevelError, "notice not delivered", append(about, slog.Any("error", err))...)
 		return
 	}
 	if p.Wake == nil {

@@ -57,7 +57,7 @@ func TestPostThatFails(t *testing.T) {
 	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { return false, errors.New("no room") }
 	p.Wake = func(context.Context, string) error { t.Error("unexpected Wake"); return nil }
 	p.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"})
-	if !strings.Contains(log.String(), "people are not told") || !strings.Contains(log.String(), "no room") {
+	if !strings.Contains(log.String(), "notice not delivered") || !strings.Contains(log.String(), "no room") {
 		t.Errorf("log: %s", log)
 	}
 	docs.OnPut = nil

@@ -52,7 +52,7 @@ type SenderOptions struct {
 	BaseURL string                                     // base URL of links; "": no links
 	Agent   string                                     // User-Agent; "": portcullis
 	Events  audit.Events                               // for undelivered messages; nil: only the log
-	Audit   *audit.Log                                 // gets the same events in the lines of calls; nil: it does not
+	Audit   *audit.Log                                 // call audit that also gets these events; nil: none
 	Log     *slog.Logger                               // nil: none
 	Now     func() time.Time                           // nil: time.Now
 	Pause   func(ctx context.Context, d time.Duration) // waits between two attempts; nil: a timer
@@ -234,7 +234,7 @@ func (r *run) deliverAll(ctx context.Context, e Event, notices []Notice) (done [
 	m := messageOf(e, r.o.BaseURL)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	over := slices.ContainsFunc(notices, r.expired) // take gets an expired notice alone
+	over := slices.ContainsFunc(notices, r.expired) // an expired notice is the only one of its batch
 	for _, t := range r.targets {
 		if !wants(t.Notify, e.Kind) || !slices.ContainsFunc(notices, func(n Notice) bool { return !n.IsDone(t.key) }) {
 			continue
@@ -291,7 +291,7 @@ func (r *run) note(ctx context.Context, t *target, e Event, f *failure) error {
 	if f.final {
 		level = slog.LevelError
 	}
-	r.o.Log.LogAttrs(ctx, level, "people are not told", slog.String("target", t.name), slog.String("event", string(e.Kind)), slog.Bool("given_up", f.final), slog.String("reason", f.why))
+	r.o.Log.LogAttrs(ctx, level, "notice not delivered", slog.String("target", t.name), slog.String("event", string(e.Kind)), slog.Bool("given_up", f.final), slog.String("reason", f.why))
 	return f
 }
 

@@ -30,8 +30,9 @@ func (r *Record) addLocks(others []*Record) {
 	}
 }
 
-// restrict makes r, an old record under the server's present name, the stricter of r and o. o has a
-// later decision, under another name of the server. It reports whether the decision of r changed.
+// restrict replaces r by the stricter combination of r and o, and reports whether the decision of r
+// changed. r is an old record under the server's present name. o has a later decision, under
+// another name of the server.
 func (r *Record) restrict(o Record) bool {
 	strict := stricter(*r, o)
 	if strict.Disabled == r.Disabled && strict.ApprovedHash == r.ApprovedHash &&

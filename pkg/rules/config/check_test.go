@@ -142,7 +142,7 @@ func TestParseRefusesBadNames(t *testing.T) {
 			`mcpServers.All: "All" cannot be the name of a server: it means something else in lists of toolsets`,
 			`toolsets.DEFAULT: "DEFAULT" cannot be the name of a toolset: it means something else in lists of toolsets`,
 		}},
-		{"servers that differ in case", withServers("", "GitHub", "github"), []string{`mcpServers.github: clashes with the server "GitHub": names fold case`}},
+		{"servers that differ in case", withServers("", "GitHub", "github"), []string{`mcpServers.github: clashes with the server "GitHub": two names must differ in more than case`}},
 		{"servers that clash in direct mode", withServers("", "a", "b", "a__x", "b_"), []string{
 			`mcpServers.a__x: clashes with the server "a": in direct mode tools are named server__tool`,
 			`mcpServers.b_: clashes with the server "b": in direct mode tools are named server__tool`,
@@ -158,7 +158,7 @@ func TestParseRefusesBadNames(t *testing.T) {
 			`toolsets.t[5]: "fs:prompt:" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
 			`toolsets.t[6]: "fs:prompt:a b" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
 			`toolsets.t[8]: "fs:resource:a b" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
-			`toolsets.T: clashes with another toolset: names fold case`,
+			`toolsets.T: clashes with another toolset: two names must differ in more than case`,
 		}},
 		{"tools", withServers(`, "tools": {"toolsets": ["ALL", "fs", "nope", "zap", "default"], "enabled": ["a", "fs:a", "fs:*", "x:y"], "disabled": ["*", "fs:a*", "", "x:z"]}`, "fs"), []string{
 			`tools.toolsets[2]: Unknown toolset: nope`,

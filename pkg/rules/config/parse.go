@@ -152,7 +152,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *rawjson.Node) {
 	}
 }
 
-// DefaultPrograms is how many programs run for one agent if the config sets no number.
+// DefaultPrograms is the maximum number of programs for one agent if the config sets no number.
 const DefaultPrograms = 24
 
 // maxPrograms is the largest allowed number of programs.
@@ -198,7 +198,7 @@ func (n names) fold(name string) (server string, ok bool) {
 // names checks the servers' names and returns them.
 func (c *checker) names(servers *rawjson.Node) names {
 	out := names{exact: make(map[string]bool, len(servers.Keys)), folded: make(map[string]string, len(servers.Keys))}
-	begun := map[string]string{} // start of its tools' names, less two underscores → a server of another name
+	begun := map[string]string{} // prefix → a server whose tool names in direct mode begin with it and "__"
 	for name, value := range servers.All() {
 		at, path := &rawjson.Node{Offset: value.NameOffset}, JoinPath("mcpServers", name)
 		c.name(at, path, "server", name)
@@ -208,7 +208,7 @@ func (c *checker) names(servers *rawjson.Node) names {
 		}
 		folded := strings.ToLower(name)
 		if other, ok := out.folded[folded]; ok {
-			c.fault(at, path, "clashes with the server %q: names fold case", clip(other))
+			c.fault(at, path, "clashes with the server %q: two names must differ in more than case", clip(other))
 		}
 		out.folded[folded] = name
 		// A tool x of one server and a tool y of the other could both be a__b__c.

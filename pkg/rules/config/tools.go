@@ -20,7 +20,7 @@ func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *rawjson.Nod
 			c.fault(at, path, "clashes with the server of that name, which is a toolset already")
 		}
 		if _, again := cfg.Toolsets[key]; again {
-			c.fault(at, path, "clashes with another toolset: names fold case")
+			c.fault(at, path, "clashes with another toolset: two names must differ in more than case")
 		}
 		for i, pattern := range sets[name] {
 			c.toolsetEntry(pattern, value.Kids[i], index(path, i), servers)

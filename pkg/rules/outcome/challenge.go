@@ -7,7 +7,7 @@ import "github.com/portcullis-mcp/portcullis/pkg/base/text"
 // agents never see it. The gateway did not contact the issuers.
 type Challenge struct {
 	Text     string   `json:"text,omitempty"`     // WWW-Authenticate as received, without secrets
-	Scopes   []string `json:"scopes,omitempty"`   // see Listed; over the maximum, if that is the reason
+	Scopes   []string `json:"scopes,omitempty"`   // that the server requires; with ReasonScopeNotAllowed: and auth.scopes lacks
 	Listed   bool     `json:"listed,omitempty"`   // the metadata has Scopes, and the challenge none
 	Sent     bool     `json:"sent,omitempty"`     // the request had the config's Authorization
 	Metadata string   `json:"metadata,omitempty"` // the address of the metadata
@@ -46,15 +46,15 @@ func (o Outcome) OperatorMessage(serverID string) string {
 			"Find out from its owner whether that is right, before you sign in again." + how
 	case ReasonInsufficientScope:
 		if !o.Connected {
-			return server + " requires more than the gateway's credential allows: " +
-				named("it names no scope") + ". Get a credential that allows it."
+			return server + " requires more rights than the gateway's credential has: " +
+				named("the server names no scope") + ". Get a credential with these rights."
 		}
-		return server + " requires more than the gateway's sign-in allows: " +
-			named("it names no scope") + "." + how
+		return server + " requires more rights than the gateway's sign-in has: " +
+			named("the server names no scope") + "." + how
 	case ReasonScopeNotAllowed:
 		return server + " requires scopes that the config does not allow: " +
-			named("it names none") + ". Add them to auth.scopes and sign in again, or leave it so; " +
-			"until then these calls fail."
+			named("the server names none") + ". These calls fail until you add the scopes to " +
+			"auth.scopes and sign in again."
 	case ReasonResourceMismatch:
 		return "The metadata of " + server + " describe another resource, so the gateway offers " +
 			"no sign-in: a token could go to another server. Its owner has to correct the metadata."

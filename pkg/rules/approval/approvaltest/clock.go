@@ -17,9 +17,9 @@ func (c *Clock) Wait(d time.Duration) {
 	c.Monotonic += d
 }
 
-// Now returns the time as [time.Now] would. No function makes a time whose two readings differ, so
-// Now overwrites one reading: the second word of a time with a monotonic reading holds its
-// seconds.
+// Now returns the time as [time.Now] would. The time package cannot make a time.Time whose wall and
+// monotonic readings disagree. So Now overwrites the monotonic reading, which is the second word of
+// a time that has one.
 func (c *Clock) Now() time.Time {
 	t, mono := c.Begin.Add(c.Wall), c.Begin.Add(c.Monotonic)
 	type words struct {
