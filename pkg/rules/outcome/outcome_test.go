@@ -52,15 +52,15 @@ func TestOperatorMessage(t *testing.T) {
 // Operators read for each denial what happened and who does what. The scopes are named.
 func TestOperatorMessageOfDenials(t *testing.T) {
 	for want, o := range map[string]Outcome{
-		"The sign-in at MCP server 's' has ended. Press":                                                      {Reason: ReasonCredentialExpired},
-		"no longer accepts the gateway as a client. If the config has a client_id, correct it":                {Reason: ReasonClientRefused},
-		"the server names another issuer now. Find out from its owner whether that is right":                  {Reason: ReasonIssuerChanged},
-		"requires more rights than the gateway's sign-in has: a, b. Press \"Sign in\"":                        {Reason: ReasonInsufficientScope, Connected: true, Challenge: &Challenge{Scopes: []string{"a", "b"}}},
-		"requires more rights than the gateway's credential has: the server names no scope. Get a credential": {Reason: ReasonInsufficientScope},
-		"requires scopes that the config does not allow: b. Add them to auth.scopes and sign in again":        {Reason: ReasonScopeNotAllowed, Challenge: &Challenge{Scopes: []string{"b"}}},
-		"so the gateway offers no sign-in: a token could go to another server. Its owner has to":              {Reason: ReasonResourceMismatch},
-		"refused the Authorization header that the config has in headers. Correct the header":                 {Reason: ReasonAuthRequired, Challenge: &Challenge{Sent: true}},
-		"Access to MCP server 's' was denied. Retrying will not help; contact its owner.":                     {Reason: ReasonAuthRequired},
+		"The sign-in at MCP server 's' has ended. Press":                                                                                {Reason: ReasonCredentialExpired},
+		"no longer accepts the gateway as a client. If the config has a client_id, correct it":                                          {Reason: ReasonClientRefused},
+		"the server names another issuer now. Find out from its owner whether that is right":                                            {Reason: ReasonIssuerChanged},
+		"requires more rights than the gateway's sign-in has: a, b. Press \"Sign in\"":                                                  {Reason: ReasonInsufficientScope, Connected: true, Challenge: &Challenge{Scopes: []string{"a", "b"}}},
+		"requires more rights than the gateway's credential has: the server names no scope. Get a credential":                           {Reason: ReasonInsufficientScope},
+		"requires scopes that the config does not allow: b. These calls fail until you add the scopes to auth.scopes and sign in again": {Reason: ReasonScopeNotAllowed, Challenge: &Challenge{Scopes: []string{"b"}}},
+		"so the gateway offers no sign-in: a token could go to another server. Its owner has to":                                        {Reason: ReasonResourceMismatch},
+		"refused the Authorization header that the config has in headers. Correct the header":                                           {Reason: ReasonAuthRequired, Challenge: &Challenge{Sent: true}},
+		"Access to MCP server 's' was denied. Retrying will not help; contact its owner.":                                               {Reason: ReasonAuthRequired},
 	} {
 		o.Status = Denied
 		if got := o.OperatorMessage("s"); !strings.Contains(got, want) {
