@@ -87,8 +87,8 @@ func (r *reader) roles() identity.Roles {
 		group, servers, bound := strings.Cut(entry, "=")
 		a := identity.ApproverGroup{Group: strings.TrimSpace(group)}
 		if a.Group == "" {
-			r.fault("%s %q: want a group, or a group, = and servers with | between: "+
-				"db-team=postgres|mysql", approversName, entry)
+			r.fault("%s %q: want a group (db-team), or a group and its servers "+
+				"(db-team=postgres|mysql)", approversName, entry)
 			continue
 		}
 		name(approversName, a.Group)

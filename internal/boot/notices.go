@@ -57,7 +57,7 @@ func (p *Program) Send(ctx context.Context) notify.SendReport {
 	if err != nil {
 		p.Log.LogAttrs(ctx, slog.LevelError, "notices are not sent", slog.Any("error", err))
 	}
-	if sent.GivenUp > 0 { // no log level drops an error, so the metric is kept
+	if sent.GivenUp > 0 { // this line has the metric, and no log level drops an error
 		p.Log.LogAttrs(ctx, slog.LevelError, "notices given up", p.Metrics.GivenUp(sent.GivenUp)...)
 	}
 	if sent.Told+sent.GivenUp+sent.Left > 0 {
@@ -66,8 +66,8 @@ func (p *Program) Send(ctx context.Context) notify.SendReport {
 	return sent
 }
 
-// sendRest delivers the outbox after a sync, if this program sends. The sync has read the
-// receivers.
+// sendRest delivers the outbox after a sync, if this program sends. If it has a wake function,
+// sendRest only wakes the sender.
 func (p *Program) sendRest(ctx context.Context) {
 	if p.Sender == nil || p.wake == nil {
 		p.Send(ctx)

@@ -19,9 +19,9 @@ import (
 // A doctorCmd is portcullis doctor.
 type doctorCmd struct {
 	askFlags
-	Probe         bool `help:"Ask each server of the folder's config, from this machine: name, connection, certificate, credential, MCP. No tool is called."`
+	Probe         bool `help:"Connect to each server of the folder's config from this machine, and check DNS, connection, certificate, credential and MCP. No tool is called."`
 	Fix           bool `help:"Fix what is safe to fix: file modes, files that a killed gateway left, lines of .gitignore."`
-	AllowCommands bool `help:"With --probe: start the servers of the config that have a command. They run as you do."`
+	AllowCommands bool `help:"With --probe: start the servers of the config that have a command. They run with your user's rights."`
 }
 
 // Validate implements kong's check of flags.
@@ -97,7 +97,7 @@ func (x *examination) find(code, about, cause, run string) *doctor.Finding {
 	return &x.Findings[len(x.Findings)-1]
 }
 
-// fix repairs what it can, and prints each repair.
+// fix repairs what it can, and marks each repaired finding.
 func (x *examination) fix() {
 	for i := range x.Findings {
 		f := &x.Findings[i]

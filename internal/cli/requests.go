@@ -30,7 +30,7 @@ type requestsCmd struct {
 	List    listRequestsCmd  `cmd:"" reads:"requests" default:"withargs" help:"Print the requests that are open."`
 	Show    showRequestCmd   `cmd:"" reads:"requests" help:"Print one request."`
 	Approve approveCmd       `cmd:"" changes:"requests" help:"Approve the requested definition for all agents."`
-	Allow   allowCmd         `cmd:"" changes:"requests" help:"Allow the requesting agent the call for a time."`
+	Allow   allowCmd         `cmd:"" changes:"requests" help:"Allow the item to the requesting agent for a limited time."`
 	Confirm confirmCmd       `cmd:"" changes:"requests" help:"Confirm one call with its arguments."`
 	Decline declineCmd       `cmd:"" changes:"requests" help:"Decline a request."`
 	Revoke  revokeRequestCmd `cmd:"" changes:"requests" help:"Revoke what was allowed or confirmed."`

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// startWithRequests runs a gateway at which an agent has requested two tools, and has one call that
-// waits for a person.
+// startWithRequests runs a gateway where agents may request access. Its tools wait for approval,
+// wipe is disabled, and each call of close_ticket needs a confirmation.
 func startWithRequests(t *testing.T, env map[string]string) *program {
 	t.Helper()
 	all := upstreamtest.Fleet(t, map[string][]json.RawMessage{

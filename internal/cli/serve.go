@@ -31,7 +31,7 @@ type serveCmd struct {
 	Dir           string `default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state."`
 	Actor         string `default:"${user}" help:"Name of the person in the audit for decisions made with the admin key."`
 	Addr          string `default:"127.0.0.1:8080" help:"Address to listen on."`
-	AllowCommands bool   `help:"Start the servers of the config that have a command. They run as you do: allow it only for a config whose commands you know."`
+	AllowCommands bool   `help:"Start the servers of the config that have a command. They run with your user's rights: allow it only for a config whose commands you know."`
 	ForClient     bool   `hidden:"" help:"Run until standard input ends, as portcullis stdio starts it."`
 	Demo          bool   `help:"Also start two small MCP servers, with a config that shows every kind of lock."`
 }

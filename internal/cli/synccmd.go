@@ -19,7 +19,7 @@ import (
 // A syncCmd is portcullis sync.
 type syncCmd struct {
 	askFlags
-	AllowCommands bool     `help:"Where no gateway runs on the folder: start the servers of the config that have a command. They run as you do."`
+	AllowCommands bool     `help:"Where no gateway runs on the folder: start the servers of the config that have a command. They run with your user's rights."`
 	Server        []string `placeholder:"NAME" help:"Print only these servers, and use only them for the exit code. The command still asks all servers."`
 }
 

@@ -191,7 +191,7 @@ func headingOf(group string) string {
 func whyTried(group string, x decide.ExplainedTool) string {
 	for _, c := range x.Checks {
 		switch {
-		// another check can compensate for a failed one
+		// a callable tool may have a failed check, because another check can compensate for it
 		case c.Passed == "yes" || group == "callable":
 		case c.Detail != "":
 			return c.Text() + ": " + c.Detail

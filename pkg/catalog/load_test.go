@@ -101,7 +101,7 @@ func TestLoadAgain(t *testing.T) {
 	}
 }
 
-// put moves the catalog to cur, over any other catalog.
+// put stores s with cur as the current catalog, and replaces any other catalog.
 func put(t *testing.T, store object.Store, cur catalog.Current, s *catalog.Snapshot) {
 	t.Helper()
 	if _, err := catalog.Save(t.Context(), store, s, cur, ""); err != nil {

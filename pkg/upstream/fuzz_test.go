@@ -21,8 +21,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
-// tree builds an error tree from bytes: each byte selects a leaf or a way to wrap the top of the
-// stack.
+// tree builds an error tree from bytes: each byte selects a leaf, and how to combine it with
+// the error so far.
 func tree(shape []byte) error {
 	leaves := []error{
 		nil, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.EPIPE, syscall.ENETUNREACH, syscall.ETIMEDOUT,
@@ -52,8 +52,8 @@ func tree(shape []byte) error {
 	return err
 }
 
-// FuzzClassify checks that nothing panics, that an outcome is in the table, and that a clean 401 or
-// 403 never counts as transient.
+// FuzzClassify checks that nothing panics, that each outcome has a known status and reason, and that
+// a 401 or 403 without a sign of an outage counts as denied.
 func FuzzClassify(f *testing.F) {
 	f.Add(403, "", "", []byte("no"), []byte{1, 2, 3}, "", true, false)
 	f.Add(401, "Www-Authenticate", "Bearer", []byte("request timeout"), []byte{8}, "envoy", true, true)

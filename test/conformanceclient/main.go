@@ -166,7 +166,8 @@ func callAll(a *agent) error {
 	return nil
 }
 
-// everyMethod sends one request of each method whose name is sent in a header.
+// everyMethod reads a resource, gets a prompt and calls all tools. These requests repeat the item's
+// name or URI in the header Mcp-Name.
 func everyMethod(a *agent) error {
 	for _, c := range []upstream.Call{
 		{Method: mcp.MethodReadResource, Name: "file:///path/to/file%20name.txt"},

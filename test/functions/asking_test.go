@@ -99,8 +99,8 @@ func (g suite) agentsAsk(t *testing.T) {
 	}
 }
 
-// costOf returns the calls of DynamoDB and Lambda that do causes. It omits the periodic reads,
-// which callsOfAWS counts.
+// costOf runs do, and returns how often it called each operation of DynamoDB and Lambda. It omits the
+// periodic reads, which callsOfAWS counts.
 func costOf(w *fixture, do func()) map[string]int {
 	w.proxy.Calls()
 	do()

@@ -88,7 +88,7 @@ func refusals() []refusal {
 		{"%s is set, but PORTCULLIS_AUTH names only iam", map[string]string{"AuthMode": "iam", "AdminClientId": "console", "Operators": "ops", "Issuer": "https://id.example.com"}, ""},
 		{"%s names the group %q twice", nil, twice},
 		{"%s names the group %q, and %s does too", nil, twice},
-		{"%s %q: want a group, or a group, =", jwt("Approvers", "=git"), ""},
+		{"%s %q: want a group (db-team), or a group", jwt("Approvers", "=git"), ""},
 		{"%s %q names no server after the =", jwt("Approvers", "gate,db="), ""},
 		{"%s: want %d random bytes or more", nil, made},
 		{"PORTCULLIS_STREAMING %q", map[string]string{"AuthMode": "token", "Streaming": "sse"}, ""},

@@ -84,8 +84,8 @@ func TestLongCall(t *testing.T) {
 	}
 }
 
-// A long call reports progress through streaming Lambda functions. Lambda does not report to
-// functions that a client has left.
+// A long call reports progress through streaming Lambda functions. Lambda does not tell a
+// function when its client has left, so this test has no such case.
 func TestLongCallLambda(t *testing.T) {
 	u := newUpstream(t)
 	stack := lambdatest.NewStack(t, emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync"), map[string]string{"PORTCULLIS_AUTH": "none"})

@@ -41,7 +41,8 @@ type Entry struct {
 	Note string
 }
 
-// Summary returns the file's summary for a description, or for its first sentence.
+// Summary returns the first sentence of a description as the file stores it: on one line, and
+// clipped. The argument may also be that first sentence.
 func Summary(description string) string {
 	return text.Clip(text.Line(tool.FirstSentence(description)), maxSummary)
 }
@@ -111,7 +112,7 @@ func (f File) Bytes() []byte {
 		e = e.clean()
 		(*list)[id.Name] = documentEntry{Hash: e.Hash, Summary: e.Summary, Pending: e.Pending, Note: e.Note}
 	}
-	// texts, numbers and maps of them have a JSON form; it sorts the names of a map
+	// it cannot fail: a document has only texts, numbers, booleans and maps, which it sorts
 	data, _ := rawjson.Encode(d)
 	return []byte(rawjson.Indent(data, "", "  ") + "\n")
 }

@@ -21,7 +21,7 @@ func randomTool(rng *rand.Rand, name string) string {
 }
 
 // besideLocked returns two gateways: one has only callable tools, the other also has locked tools
-// and servers out of the agent's scope. Both have rest in their files.
+// and servers out of the agent's scope. The JSON in rest is part of both configs.
 func besideLocked(t *testing.T, rng *rand.Rand, rest string) (plain, full *fixture) {
 	plain, full = newFixture(t), newFixture(t)
 	settings := map[string]string{"kfull": `"approval":"manual"`}
@@ -59,7 +59,7 @@ func besideLocked(t *testing.T, rng *rand.Rand, rest string) (plain, full *fixtu
 // exception is a notice where a locked tool matches better.
 func TestRetrieveUnaffectedByLocked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
-	seen := map[string]int{} // answers of each form with bare names, and with a notice
+	seen := map[string]int{} // number of answers of each form that have a "more" list, and that have a notice
 	for n := range 50 {
 		form := []string{"json", "lines"}[n%2]
 		plain, full := besideLocked(t, rng, fmt.Sprintf(`"gateway":{"answers":%q}`, form))
@@ -68,7 +68,7 @@ func TestRetrieveUnaffectedByLocked(t *testing.T) {
 			args := fmt.Sprintf(`{"query":%q,"limit":%d,"read_only":%v,"detail":%q}`, query, 1+rng.IntN(12), rng.IntN(4) == 0, []string{"compact", "full"}[rng.IntN(2)])
 			want := plain.Call("retrieve_tools", args).Text
 			if !strings.Contains(want, "call_with") {
-				continue // then the notice counts matching locked tools
+				continue // only locked tools match, so the notice counts them
 			}
 			got := full.Call("retrieve_tools", args).Text
 			if unnoticed(got) != want {

@@ -23,13 +23,13 @@ func TestRetry(t *testing.T) {
 		calls     int
 		longest   time.Duration
 	}{
-		"no conflict waits for nothing":      {0, nil, nil, 1, 0},
-		"another error ends it":              {0, errOther, errOther, 1, 0},
-		"another error ends it later":        {3, errOther, errOther, 4, 14 * time.Millisecond},
-		"it succeeds when others are done":   {5, nil, nil, 6, 62 * time.Millisecond},
-		"it gives up, without a last wait":   {100, nil, document.ErrConflict, 32, 2626 * time.Millisecond},
-		"the last call may be the good one":  {31, nil, nil, 32, 2626 * time.Millisecond},
-		"a conflict after the last is final": {32, nil, document.ErrConflict, 32, 2626 * time.Millisecond},
+		"without a conflict it does not wait": {0, nil, nil, 1, 0},
+		"another error ends it":               {0, errOther, errOther, 1, 0},
+		"another error ends it later":         {3, errOther, errOther, 4, 14 * time.Millisecond},
+		"it succeeds when others are done":    {5, nil, nil, 6, 62 * time.Millisecond},
+		"it gives up, without a last wait":    {100, nil, document.ErrConflict, 32, 2626 * time.Millisecond},
+		"the last call may be the good one":   {31, nil, nil, 32, 2626 * time.Millisecond},
+		"a conflict in the last call remains": {32, nil, document.ErrConflict, 32, 2626 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestWrap(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 		if isOwn := errors.Is(err, own); isOwn != (name == "a conflict") || errors.Is(err, document.ErrConflict) {
-			t.Errorf("%s: %v is the error of the domain: %v", name, err, isOwn)
+			t.Errorf("%s: %v wraps the domain's error: %t; only a conflict may", name, err, isOwn)
 		}
 	}
 }

@@ -51,8 +51,8 @@ func (r Request) Subject() (subject, member string) {
 }
 
 // Bounds on the parts of a message. Comparing names costs up to a microsecond a name, and 4 MiB can
-// hold 600,000 of them. A table of 10,000 rows with ten named columns each has 100,000; the longest
-// vectors of numbers that fit have fewer than a million.
+// hold 600,000 of them. A table of 10,000 rows with ten named columns has 100,000
+// names. The longest vectors of numbers that tools use have fewer than a million elements.
 const (
 	maxMembers  = 100_000   // names, at any depth
 	maxElements = 1_000_000 // of lists and objects together
@@ -168,8 +168,9 @@ func validID(v json.RawMessage) bool {
 	return len(digits) > 0 && len(bytes.Trim(digits, "0123456789")) == 0
 }
 
-// tooMany reports whether a message has more parts than the gateway reads. It recognizes only
-// strings, which costs a fraction of parsing. Most messages are too short to have so many parts.
+// tooMany reports whether a message has more parts than the gateway reads. It skips strings, and
+// counts the colons and commas outside them, which costs a fraction of parsing. Most messages are
+// too short to have so many parts.
 func tooMany(body []byte) bool {
 	const least = len(`"":0,`)
 	if len(body) < maxMembers*least {

@@ -28,7 +28,7 @@ const usualHits = 2*20 + 1
 type topK struct {
 	limit int
 	total int
-	hits  []Hit // at most 2·limit+1; the first limit are sorted once full
+	hits  []Hit // at most 2·limit+1; if full, hits[:limit] are sorted
 	full  bool  // a further hit must be better than hits[limit-1]
 }
 

@@ -91,8 +91,8 @@ func TestAuditFileNamesABadFilter(t *testing.T) {
 	}
 }
 
-// The audit stores the texts of both definitions while the older one is approved and the newer one
-// waits.
+// A line links to the differences between its two definitions, if the approval record still has both
+// texts.
 func TestAuditPageDiff(t *testing.T) {
 	h := newFixture(t)
 	before := h.Hash("fs/read_file")

@@ -39,7 +39,7 @@ func TestCallEvent(t *testing.T) {
 			e.SetSentArguments(nil)
 			e.Lock("disabled_by_user", nil)
 		}, audit.Line{Decision: audit.Locked, Status: "disabled_by_user", Definition: "d1", ArgsAsked: empty, ArgsSent: empty}},
-		{"other arguments were sent, and they are kept", func(e *audit.CallEvent) {
+		{"the sent arguments differ, and the requested ones are kept redacted", func(e *audit.CallEvent) {
 			e.SetArguments(json.RawMessage(`{"a":1}`))
 			e.SetSentArguments(json.RawMessage(`{}`))
 			e.Redacted = true
@@ -126,7 +126,7 @@ func TestRedact(t *testing.T) {
 		{"nested", `{"a":{"b":["x","yy"]}}`, `{"a":{"b":["‹1 char›","‹2 chars›"]}}`},
 		{"long list", `[1,2,3,4,5,6]`, `["‹number›","‹number›","‹number›","‹number›","‹2 more values›"]`},
 		{"names that are data", `{"kim@example.com":1,"":2,"` + strings.Repeat("k", 33) + `":3,"ok-1":4}`, `{"‹name 1, 15 chars›":"‹number›","‹name 2, 0 chars›":"‹number›","‹name 3, 33 chars›":"‹number›","ok-1":"‹number›"}`},
-		{"a name that is a key", `{"sk-live-0a1b2c3d4e5f":1,"oauth2_sha256":2}`, `{"‹name 1, 20 chars›":"‹number›","oauth2_sha256":"‹number›"}`},
+		{"a name that is an API key", `{"sk-live-0a1b2c3d4e5f":1,"oauth2_sha256":2}`, `{"‹name 1, 20 chars›":"‹number›","oauth2_sha256":"‹number›"}`},
 		{"deep", strings.Repeat(`[`, 20) + strings.Repeat(`]`, 20), `[[[[[[[["‹list›"]]]]]]]]`},
 		{"no JSON", `{"a"`, `"‹not JSON›"`},
 		{"invalid UTF-8", "{\"a\":\"\xff\xfe\"}", `{"a":"‹2 chars›"}`},

@@ -335,8 +335,8 @@ func TestDirDamage(t *testing.T) {
 	})
 }
 
-// A Dir continues with a file that replaced the open one, as an editor does, even if only the
-// file's identity changed.
+// If another file replaces the open file, as when an editor saves it, the Dir continues with the new
+// file, even if its content is the same.
 func TestDirCopyInPlace(t *testing.T) {
 	f := newFolder(t)
 	f.write("a:1", "a:2")
@@ -353,7 +353,7 @@ func TestDirCopyInPlace(t *testing.T) {
 	}
 }
 
-// Calls of eight programs and a reader run at once: each line is in the files once, and the chain
+// Calls of eight goroutines and a reader run at once: each line is in the files once, and the chain
 // is whole.
 func TestDirParallel(t *testing.T) {
 	f := newFolder(t)
@@ -420,7 +420,7 @@ func TestDirKilled(t *testing.T) {
 	if err != nil || len(lines) == 0 {
 		t.Errorf("line %d was written, but is missing: %v", written, err)
 	}
-	for range 2 { // only a start after a kill notes it
+	for range 2 { // only the first start after a kill adds a note
 		f.open()
 		notes := f.notes()
 		for _, note := range notes {

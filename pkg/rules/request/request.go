@@ -53,10 +53,11 @@ const (
 var (
 	ErrNotFound = errors.New("request not found")           // never made, or too old
 	ErrConflict = errors.New("requests changed since read") // another writer came first; the caller reads again
-	ErrTooMany  = errors.New("10 requests of the agent are open, or were withdrawn within the hour, which is all")
-	ErrFull     = errors.New("the agent has the maximum number of grants: revoke a grant, or wait until one ends")
-	ErrDecided  = errors.New("request is decided already")
-	ErrUsed     = errors.New("confirmation is used already")
+	ErrTooMany  = errors.New("the agent has 10 open requests, or 10 were withdrawn " +
+		"within the last hour, and more are not allowed")
+	ErrFull    = errors.New("the agent has the maximum number of grants: revoke a grant, or wait until one ends")
+	ErrDecided = errors.New("request is decided already")
+	ErrUsed    = errors.New("confirmation is used already")
 )
 
 // An Agent is the author of a request: the agent, and the user on whose behalf it acts, if its
@@ -87,7 +88,7 @@ func (a Agent) Alone() bool { return a.Way != "" && a.Way != identity.WayNone }
 // Check returns the fault of an agent before its documents are stored or after they are read.
 func (a Agent) Check() error {
 	if a.Way == "" || a.ID == "" {
-		return errors.New("the agent has no way or no id")
+		return errors.New("the agent has no authentication method (way) or no id")
 	}
 	for _, s := range []string{a.Way, a.ID, a.Human, a.Subject} {
 		if !utf8.ValidString(s) {
@@ -136,7 +137,7 @@ func (r Request) same(o Request) bool {
 // Live reports whether the request is neither withdrawn nor expired. It may already be decided.
 func (r Request) Live(now time.Time) bool { return r.Ended.IsZero() && now.Before(r.Expires) }
 
-// KeepUntil returns the time until which the store keeps the pointer to the request's agent. It
+// KeepUntil returns the time until which the store keeps the [Pointer] of the request. It
 // covers the longest grant, and the time for which an ended grant is stored.
 func (r Request) KeepUntil() time.Time {
 	if r.OneCall() {
@@ -215,7 +216,8 @@ func (a List) Add(r Request, g Granted, moot func(Request) bool, now time.Time) 
 	return next, r, true, nil
 }
 
-// Change returns a with its request of this id changed, or [ErrNotFound].
+// Change returns a copy of the list after it has applied change to the request with this id. The
+// error is [ErrNotFound], or the fault of the changed request.
 func (a List) Change(id string, change func(*Request)) (List, error) {
 	i := slices.IndexFunc(a.List, func(r Request) bool { return r.ID == id })
 	if i < 0 {
@@ -226,7 +228,8 @@ func (a List) Change(id string, change func(*Request)) (List, error) {
 	return a, a.List[i].Check()
 }
 
-// Added returns the request with the id, which a write of a adds, and the fault of such a write.
+// Added returns the request with the id, which the caller is about to store as new in the list. The
+// error says why the list may not be stored so.
 // arguments are the arguments of the request's call. Every store calls it before it writes.
 func (a List) Added(id string, arguments json.RawMessage) (r Request, err error) {
 	if id != "" {
@@ -267,7 +270,7 @@ func (a List) Check() error {
 		return err
 	}
 	if len(a.List) > maxKept {
-		return fmt.Errorf("%d requests of one agent", len(a.List))
+		return fmt.Errorf("the agent has %d requests, want at most %d", len(a.List), maxKept)
 	}
 	for _, r := range a.List {
 		if err := r.Check(); err != nil {

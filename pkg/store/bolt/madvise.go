@@ -21,5 +21,5 @@ func (g *guard) releasePages(tx *bbolt.Tx) {
 	}
 	g.read = 0
 	first := tx.DB().Info().Data
-	store.ReleasePages(unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&first))), tx.Size())) //nolint:gosec // G103: bbolt maps as much, and returns the address as a number
+	store.ReleasePages(unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&first))), tx.Size())) //nolint:gosec // G103: bbolt maps at least tx.Size() bytes, and returns their address as a number
 }

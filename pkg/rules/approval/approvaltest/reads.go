@@ -47,7 +47,7 @@ func recordsUnless(t *testing.T, s approval.Store) {
 		case err != nil || now == "" || now == mark:
 			t.Fatalf("RecordsIfChanged(%q, %q) = mark %q, %v", server, mark, now, err)
 		}
-		same(t, "RecordsUnless("+server+")", all, records(t, s, server))
+		same(t, "RecordsIfChanged("+server+")", all, records(t, s, server))
 		return all, now
 	}
 	unchanged := func(step, server, mark string) {
@@ -81,7 +81,7 @@ func recordsUnless(t *testing.T, s approval.Store) {
 	if _, err := s.Put(t.Context(), first, nil); !errors.Is(err, approval.ErrConflict) {
 		t.Fatalf("Put of an old rev = %v", err)
 	}
-	_, two = read("git", two) // a write that failed may count as one
+	_, two = read("git", two) // the refused Put may have made a new mark
 	unchanged("after that", "git", two)
 	for _, kind := range []tool.Kind{tool.Prompt, tool.Resource} {
 		put(t, s, record(tool.ID{Server: "git", Name: "push", Kind: kind}), nil)
@@ -131,7 +131,7 @@ func recordsMany(t *testing.T, s approval.Store) {
 	same(t, "tools", got, want)
 }
 
-// decided puts n records, with decisions about a second apart, and returns the decisions.
+// decided puts n records, whose decisions are one second apart, and returns the decisions.
 func decided(t *testing.T, s approval.Store, n int) []approval.Decision {
 	t.Helper()
 	var all []approval.Decision
@@ -162,7 +162,7 @@ func changesOfVerdicts(t *testing.T, s approval.Store) {
 	r.State, r.Blocked, r.Endorsed, r.ApprovedBefore = approval.Changed, nil, approval.Remembered{}, nil
 	put(t, s, r, nil)
 	want.Rev, want.State, want.Blocked, want.Endorsed = 2, approval.Changed, nil, ""
-	same(t, "Changes once neither is left", changes(t, s, time.Time{}), []approval.Decision{want})
+	same(t, "Changes without blocks or endorsement", changes(t, s, time.Time{}), []approval.Decision{want})
 }
 
 func changesSince(t *testing.T, s approval.Store) {
@@ -281,5 +281,5 @@ func feedFollows(t *testing.T, s approval.Store) {
 	all = append(all, put(t, s, late, nil).Decision(), put(t, s, again, nil).Decision())
 	follows(append([]approval.Decision{all[4]}, all[6:]...))
 	f.Rebase(now, now, func(id tool.ID) (int64, bool) { return get(t, s, id).Rev, true })
-	follows(all[11:]) // the read begins before the catalog was made
+	follows(all[11:]) // the read begins 10 s before the catalog's time, so it returns this decision again
 }
