@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -51,7 +52,11 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 		getenv := func(name string) string { return env[name] }
 		p.ended <- run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{getenv: getenv, stdout: p.out, stderr: p.log})
 	}()
-	t.Cleanup(func() { p.stop() })
+	t.Cleanup(func() {
+		p.stop()
+		secrettest.Absent(t, "the log", p.log.String())
+		secrettest.AbsentBelow(t, dir)
+	})
 	local.Until(t, "the gateway is ready", func() bool { // the banner is one write
 		if len(p.ended) > 0 {
 			t.Fatalf("the gateway did not become ready: %v\n%s", p.stop(), p.log)

@@ -17,7 +17,7 @@ import (
 )
 
 // An operator signs the gateway in to a server and out again, once on a folder and once at a
-// running gateway. An agent calls the server's tool. No file and no output contains a token.
+// running gateway. An agent calls the server's tool.
 func TestServersSession(t *testing.T) {
 	issuer := issuertest.New(t, issuertest.Habits{})
 	all := servers(upstreamtest.Fleet(t, map[string][]json.RawMessage{
@@ -56,24 +56,8 @@ func TestServersSession(t *testing.T) {
 	s.must(1, "servers", "login", "files", "--dir", dir)
 	s.stdin = "nonsense\n"
 	s.must(1, "servers", "login", "files", "--dir", dir, "--no-browser")
-	log := p.log.String()
 	require.OK(t, p.stop())
 	s.check("servers")
-	for name, text := range map[string]string{"the log": log, "the terminal": s.text.String()} {
-		if strings.Contains(text, "secret-") {
-			t.Errorf("%s contains a token:\n%s", name, text)
-		}
-	}
-	require.OK(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if strings.Contains(string(data), "secret-") {
-			t.Errorf("%s contains a token", path)
-		}
-		return err
-	}))
 	if info, err := os.Stat(filepath.Join(dir, folder.VaultFile)); err != nil ||
 		info.Mode().Perm() != 0o600 {
 		t.Errorf("%s: %v, %v", folder.VaultFile, info, err)

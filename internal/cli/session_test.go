@@ -14,6 +14,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
 
 // A terminal records input and output for comparison with a file. Its lines of standard error begin
@@ -75,6 +76,7 @@ func (s *terminal) runIn(ctx context.Context, args ...string) (out string, code 
 		},
 	})
 	code = exitCode(err, &stderr)
+	secrettest.Absent(s.t, "the terminal", stdout.String()+stderr.String())
 	s.stdin, s.while = "", nil
 	fmt.Fprintf(&s.text, "$ portcullis %s\n%s", quoted(args), stdout.String())
 	for line := range strings.Lines(stderr.String()) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
 
 // A Client sends requests to one gateway.
@@ -73,6 +74,10 @@ func (c *Client) Do(method, path, body string, header http.Header) Answer {
 	data, err := io.ReadAll(resp.Body)
 	require.OK(c.T, err)
 	a := Answer{resp.StatusCode, resp.Header, string(data)}
+	secrettest.Absent(c.T, "the answer to "+r.URL.Path, a.Body)
+	for name, values := range a.Header {
+		secrettest.Absent(c.T, name+" of the answer to "+r.URL.Path, strings.Join(values, "\n"))
+	}
 	if c.Check != nil {
 		c.Check(a)
 	}

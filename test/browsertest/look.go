@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
 
 // A Look is a window size, zoom and color scheme of the browser.
@@ -111,13 +113,17 @@ func (b *Tab) Everywhere(name string) {
 		case !l.Phone:
 			b.accessible(colors)
 		}
-		b.keep(name+"-"+l.Name, true)
+		b.Shot(name + "-" + l.Name)
 	}
 	b.Look(before)
 }
 
-// Shot saves a picture of the whole page.
-func (b *Tab) Shot(name string) { b.T.Helper(); b.keep(name, true) }
+// Shot saves a picture of the whole page, and checks that the page contains no secret of a sign-in.
+func (b *Tab) Shot(name string) {
+	b.T.Helper()
+	secrettest.Absent(b.T, "the page "+name, Read[string](b, `document.documentElement.outerHTML`))
+	b.keep(name, true)
+}
 
 // keep saves a picture. If must is true and there is no picture, the test fails.
 func (b *Tab) keep(name string, must bool) {

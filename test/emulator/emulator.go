@@ -95,7 +95,10 @@ func run(t testing.TB, program string) (string, error) {
 		said, _ := os.ReadFile(log)
 		return "", fmt.Errorf("start %s: no answer after %v; its log:\n%s", program, local.Patience, said)
 	}
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		defer stop()
+		checkSecrets(t, endpoint)
+	})
 	return endpoint, nil
 }
 

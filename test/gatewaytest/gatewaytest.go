@@ -46,6 +46,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
 
 // BaseURL is the address of the console of a [Gateway].
@@ -87,6 +88,7 @@ func New(t testing.TB) *Gateway {
 	g.Agent = identity.Agent{ID: "tester", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}}
 	g.Upstream = g.Servers
 	g.Restart()
+	t.Cleanup(g.checkSecrets)
 	return g
 }
 
@@ -97,6 +99,14 @@ func NewLive(t testing.TB) *Gateway {
 	g.Live = &upstream.Options{Trace: func(string) bool { return true }, Now: g.Clock.Now, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	g.Restart()
 	return g
+}
+
+// checkSecrets fails the test if the log or a document contains a secret of a sign-in.
+func (g *Gateway) checkSecrets() {
+	secrettest.Absent(g.T, "the log", g.Log.String())
+	for _, d := range g.Approvals.All() {
+		secrettest.Absent(g.T, "the document "+d.Part, string(d.Data))
+	}
 }
 
 // Restart starts a new gateway on the same stores, as a new process does. State that is not stored
@@ -264,5 +274,6 @@ func (g *Gateway) Call(name, arguments string) agenttest.Result {
 	if err != nil {
 		g.T.Fatalf("%s %s: %v", name, arguments, err)
 	}
+	secrettest.Absent(g.T, "the result of "+name, string(raw))
 	return agenttest.ReadResult(g.T, raw)
 }

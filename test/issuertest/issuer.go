@@ -1,5 +1,5 @@
 // Package issuertest runs an authorization server for tests, which can behave as real servers do,
-// and puts an MCP server behind it that requires its tokens.
+// and puts an MCP server behind it that requires its tokens. Package secrettest finds its secrets.
 package issuertest
 
 import (
@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
 
 // Habits are the differences from a standard issuer. The zero value has metadata, registers
@@ -47,7 +49,6 @@ type Issuer struct {
 	URL string // the issuer
 
 	mu       sync.Mutex
-	made     int
 	clients  map[string][]string // redirect URIs by client
 	codes    map[string]grant
 	access   map[string]access
@@ -131,6 +132,7 @@ func (i *Issuer) metadata(w http.ResponseWriter, _ *http.Request) {
 func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Redirects []string `json:"redirect_uris"`
+		Auth      string   `json:"token_endpoint_auth_method"`
 	}
 	if i.NoRegistration || json.NewDecoder(r.Body).Decode(&asked) != nil ||
 		len(asked.Redirects) == 0 {
@@ -142,11 +144,11 @@ func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 	i.Registered++
 	id := fmt.Sprintf("client-%d", i.Registered)
 	i.clients[id] = asked.Redirects
-	writeJSON(
-		w,
-		http.StatusCreated,
-		map[string]any{"client_id": id, "token_endpoint_auth_method": "none"},
-	)
+	made := map[string]any{"client_id": id, "token_endpoint_auth_method": asked.Auth}
+	if asked.Auth != "none" {
+		made["client_secret"] = secrettest.New("client")
+	}
+	writeJSON(w, http.StatusCreated, made)
 }
 
 // AddClient registers a client by hand.
@@ -177,17 +179,11 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	if i.NoResource && q.Has("resource") {
 		back.Set("error", "invalid_target")
 	} else {
-		code := i.next("code")
+		code := secrettest.New("code")
 		i.codes[code] = grant{q.Get("client_id"), q.Get("redirect_uri"), q.Get("code_challenge"), q.Get("scope")}
 		back.Set("code", code)
 	}
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
-}
-
-// next returns a new secret text.
-func (i *Issuer) next(kind string) string {
-	i.made++
-	return fmt.Sprintf("secret-%s-%d", kind, i.made)
 }
 
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +239,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 
 // give answers a request with a token.
 func (i *Issuer) give(w http.ResponseWriter, fam *family, again bool) {
-	token := i.next("access")
+	token := secrettest.New("access")
 	i.access[token] = access{fam, i.Now().Add(i.Life)}
 	m := map[string]any{
 		"access_token": token,
@@ -255,7 +251,7 @@ func (i *Issuer) give(w http.ResponseWriter, fam *family, again bool) {
 		m["expires_in"] = fmt.Sprint(int(i.Life.Seconds()))
 	}
 	if !i.NoRefresh && (!again || !i.KeepRefresh) {
-		refresh := i.next("refresh")
+		refresh := secrettest.New("refresh")
 		i.families[refresh] = fam
 		m["refresh_token"] = refresh
 	}
@@ -282,7 +278,7 @@ func (i *Issuer) fail(w http.ResponseWriter, code string) {
 	writeJSON(
 		w,
 		status,
-		map[string]any{"error": code, "error_description": "secret words of the issuer"},
+		map[string]any{"error": code, "error_description": secrettest.New("words")},
 	)
 }
 

@@ -148,7 +148,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.Body, out.URL.Host = io.NopCloser(bytes.NewReader(body)), strings.TrimPrefix(f.URL, "http://")
 	answer, err := e.From(address).RoundTrip(out)
 	if err != nil { // AWS answers in this way
-		f.t.Logf("%s %s: %v", r.Method, r.URL, err)
+		f.t.Logf("%s %s: %v", r.Method, r.URL.Path, err)
 		http.Error(w, `{"message":"Internal Server Error"}`, http.StatusBadGateway)
 		return
 	}

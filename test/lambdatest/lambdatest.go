@@ -32,6 +32,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
 
 // Limits of a test. The limits in production are shorter.
@@ -157,13 +158,15 @@ func (f *Function) Ready() bool {
 	}
 }
 
-// Stop ends the process and the runtime API. The test fails if a JSON line that the function wrote
-// contains a member twice, because some log readers use the first one and others the last.
+// Stop ends the process and the runtime API. The test fails if the function wrote a secret of a
+// sign-in, or a JSON line that contains a member twice, because some log readers use the first one
+// and others the last.
 func (f *Function) Stop() {
 	f.once.Do(func() {
 		_ = f.cmd.Process.Kill()
 		<-f.ended
 		_ = f.server.Close()
+		secrettest.Absent(f.t, "the log of "+f.cmd.Path, f.Output())
 		for line := range strings.Lines(f.Output()) {
 			if name := repeatedMember(line); name != "" {
 				f.t.Errorf("line has the member %q twice: %s", name, line)
@@ -213,6 +216,7 @@ func (f *Function) invoke(payload []byte) (Answer, error) {
 	}
 	select {
 	case a := <-answer:
+		secrettest.Absent(f.t, "an answer of "+f.cmd.Path, string(a.Payload))
 		return a, nil
 	case <-f.ended:
 		return Answer{}, fmt.Errorf("the function ended before it answered: %w", f.err)

@@ -27,6 +27,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
 
 // build is the program, which is built once for each test binary.
@@ -127,6 +128,8 @@ func StartWith(t testing.TB, a Access, dir string, args ...string) *Program {
 		if p.cmd != nil {
 			p.Stop()
 		}
+		secrettest.Absent(t, "the log of the program", p.Log.String())
+		secrettest.AbsentBelow(t, p.Dir)
 		if t.Failed() {
 			t.Logf("log of the gateway:\n%s", p.Log.String())
 		}

@@ -4,15 +4,18 @@
 //
 //   node issuer.mjs PORT SCOPE…
 //
-// LIFE is the number of seconds for which a token is valid. If LIFE is set, tokens are opaque: servers
-// look them up as the client "servers", and a revoked token is invalid immediately. Refresh tokens work only once. A
-// client that registers no scopes gets only openid.
+// LIFE is the number of seconds for which a token is valid. If LIFE is set, tokens are opaque:
+// servers look them up as the client "servers", and a revoked token is invalid immediately. Refresh
+// tokens work only once. A client that registers no scopes gets only openid. MARK is in each token,
+// code and client secret.
+import { randomUUID } from "node:crypto";
 import process from "node:process";
 import { Provider } from "oidc-provider";
 
 const [port, ...scopes] = process.argv.slice(2);
 const life = Number(process.env.LIFE ?? 0);
 const format = life ? "opaque" : "jwt";
+const mark = process.env.MARK;
 
 const provider = new Provider(`http://127.0.0.1:${port}`, {
   scopes: life ? ["openid", ...scopes] : scopes,
@@ -27,7 +30,7 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   interactions: { url: (_, { uid }) => `/interaction/${uid}` },
   features: {
     devInteractions: { enabled: false },
-    registration: { enabled: true },
+    registration: { enabled: true, secretFactory: () => mark + randomUUID() },
     introspection: { enabled: life > 0, allowedPolicy: () => true },
     revocation: { enabled: life > 0 },
     resourceIndicators: {
@@ -37,6 +40,11 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
     },
   },
 });
+
+for (const kind of ["AccessToken", "RefreshToken", "AuthorizationCode"]) {
+  const { prototype } = provider[kind], original = prototype.generateTokenId;
+  prototype.generateTokenId = function () { return mark + original.call(this); };
+}
 
 provider.use(async (ctx, next) => {
   if (!ctx.path.startsWith("/interaction/")) return next();

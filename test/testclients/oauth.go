@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
 
 // An Admission contains the requests and the answers of a client that had to discover how to sign
@@ -34,7 +35,7 @@ func IssuerOf(t testing.TB, life int, scopes ...string) string {
 	node, addr := findNode(t), local.Addr(t)
 	_, port, _ := strings.Cut(addr, ":")
 	cmd := exec.CommandContext(t.Context(), node, append([]string{"issuer.mjs", port}, scopes...)...)
-	cmd.Dir, cmd.Env = dir(), append(os.Environ(), fmt.Sprintf("LIFE=%d", life))
+	cmd.Dir, cmd.Env = dir(), append(os.Environ(), fmt.Sprintf("LIFE=%d", life), "MARK="+secrettest.Mark())
 	return "http://" + serve(t, addr, cmd)
 }
 

@@ -156,6 +156,13 @@ func (s *Store) touch(ctx context.Context, key document.Key, mark string) error 
 	return nil
 }
 
+// All returns every document, in no order.
+func (s *Store) All() []document.Doc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.docs))
+}
+
 // CopyTo stores the documents of s in other, as a backup does. It copies nothing else.
 func (s *Store) CopyTo(other *Store) {
 	s.mu.Lock()
