@@ -246,6 +246,18 @@ func ignoreEnd(err error) error {
 	return err
 }
 
+// callbackPage has no style, because its content security policy permits nothing.
+const callbackPage = `<!doctype html>
+<html lang="en">
+<meta name="color-scheme" content="light dark">
+<meta name="viewport" content="width=device-width">
+<title>Portcullis</title>
+<main>
+<h1>Portcullis</h1>
+<p>Look at the terminal: it says whether the sign-in succeeded. You can close this page.
+</main>
+`
+
 // callback serves the one page to which the issuer sends the browser.
 func callback(ctx context.Context, l net.Listener, issuer string) (string, error) {
 	came := make(chan string, 1)
@@ -254,8 +266,7 @@ func callback(ctx context.Context, l net.Listener, issuer string) (string, error
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		_, _ = io.WriteString(w, "<!doctype html><title>Portcullis</title>"+
-			"<p>Look at the terminal: it says whether the sign-in succeeded. You can close this page.\n")
+		_, _ = io.WriteString(w, callbackPage)
 		select {
 		case came <- r.URL.RawQuery:
 		default: // ignore all callbacks after the first

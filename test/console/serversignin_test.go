@@ -3,32 +3,28 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/issuertest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/secrettest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // An operator signs the gateway in to a server in the browser, and disconnects it. The issuer is
-// another site, so the browser does not send the session cookie with the callback.
+// another site, so the browser does not send the session cookie with the callback. If another person
+// opens the link to the issuer, nobody is signed in.
 func TestSignInAtAServer(t *testing.T) {
 	t.Parallel()
-	issuer := issuertest.New(t, issuertest.Habits{OtherSite: true})
-	server := upstreamtest.New(t, upstreamtest.Options{
-		Tools: []json.RawMessage{
-			upstreamtest.Tool("get_page", "Read a page.", `{"readOnlyHint":true}`),
-		},
-		Front: issuer.Front("read"),
-	})
-	dir := t.TempDir()
-	programtest.WriteConfig(
-		t,
-		dir,
-		fmt.Sprintf(`{"mcpServers": {"notes": {"url": %q}}}`, server.URL),
-	)
+	issuer, dir := newNotes(t)
 	p := programtest.Start(t, dir, "--actor", "kim")
 	tab := browsertest.Open(t, p.URL, issuer.URL)
 	tab.Forgive(`status (400|409) of .*/admin/sign-in/callback`)
@@ -44,6 +40,12 @@ func TestSignInAtAServer(t *testing.T) {
 	tab.SeeText("main", strings.TrimPrefix(issuer.URL, "http://"))
 	tab.SeeText("main", "offline_access")
 	tab.Everywhere("server-issuer")
+	forwarded := browsertest.Read[string](tab, `document.querySelector('main a.button.main').href`)
+	other := browsertest.Open(t, p.URL, issuer.URL)
+	other.Forgive(`status 400 of .*/admin/sign-in/callback`)
+	other.Goto(forwarded)
+	other.SeeText("main", "this browser has no sign-in in progress")
+	other.Everywhere("server-forwarded")
 	tab.ClickText("main a", "Continue at")
 	tab.SeeText("h1", "Signed in to notes")
 	tab.SeeText("main", "The server has 1 tool.")
@@ -61,22 +63,74 @@ func TestSignInAtAServer(t *testing.T) {
 	if got := p.Call("call_tool_read", `{"name":"notes:get_page","args":{}}`); got.IsError {
 		t.Errorf("a call answers %s", got.Text)
 	}
-	if page := browsertest.Eval[string](tab, `document.documentElement.outerHTML`); strings.Contains(
-		page,
-		"secret-",
-	) {
-		t.Error("the page contains a token")
-	}
 	tab.Loads("the button", func() { tab.ClickText("main button", "Disconnect") })
 	tab.SeeText(
 		".message",
 		"The sign-in has ended: the tokens are deleted here and revoked at the issuer.",
 	)
+	tab.Shot("server-disconnected")
 	if issuer.Count(&issuer.Revoked) != 1 {
 		t.Error("nothing was revoked")
 	}
 	if got := p.Call("call_tool_read", `{"name":"notes:get_page","args":{}}`); !got.IsError ||
 		!strings.Contains(got.Text, "not carried out") {
 		t.Errorf("after the disconnection a call answers %s", got.Text)
+	}
+}
+
+// newNotes starts a server that requires tokens of an issuer of another site, and returns a folder
+// with a config for it.
+func newNotes(t *testing.T) (issuer *issuertest.Issuer, dir string) {
+	t.Helper()
+	issuer, dir = issuertest.New(t, issuertest.Habits{OtherSite: true}), t.TempDir()
+	server := upstreamtest.New(t, upstreamtest.Options{
+		Tools: []json.RawMessage{
+			upstreamtest.Tool("get_page", "Read a page.", `{"readOnlyHint":true}`),
+		},
+		Front: issuer.Front("read"),
+	})
+	config := fmt.Sprintf(`{"mcpServers": {"notes": {"url": %q}}}`, server.URL)
+	programtest.WriteConfig(t, dir, config)
+	return issuer, dir
+}
+
+// An operator signs the gateway in with the command, which opens the browser and serves the page to
+// which the issuer sends the browser back.
+func TestSignInWithTheCommand(t *testing.T) {
+	t.Parallel()
+	issuer, dir := newNotes(t)
+	p := programtest.Start(t, dir, "--actor", "kim")
+	bin := t.TempDir()
+	opened := filepath.Join(bin, "address")
+	script := "#!/bin/sh\nprintf %s \"$1\" > '" + opened + ".new' && mv '" + opened + ".new' '" + opened + "'\n"
+	for _, name := range []string{"xdg-open", "open"} {
+		require.OK(t, os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700))
+	}
+	cmd := exec.CommandContext(t.Context(), programtest.Build(t), "servers", "login", "notes", "--dir", dir)
+	cmd.Env = append(os.Environ(), "DISPLAY=:0", "PATH="+bin+":"+os.Getenv("PATH"))
+	var out local.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.OK(t, cmd.Start())
+	var address []byte
+	local.Until(t, "the command opens the browser", func() bool {
+		address, _ = os.ReadFile(opened)
+		return len(address) > 0
+	})
+	u, err := url.Parse(string(address))
+	require.OK(t, err)
+	back := u.Query().Get("redirect_uri")
+	tab := browsertest.Open(t, strings.TrimSuffix(back, "/callback"), issuer.URL)
+	tab.Goto(string(address))
+	tab.SeeText("p", "You can close this page.")
+	tab.Everywhere("command-signed-in")
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("servers login: %v\n%s", err, out.String())
+	}
+	secrettest.Absent(t, "the terminal", out.String())
+	if !strings.Contains(out.String(), "signed in to notes") {
+		t.Errorf("servers login prints %s", out.String())
+	}
+	if got := p.Call("call_tool_read", `{"name":"notes:get_page","args":{}}`); got.IsError {
+		t.Errorf("a call answers %s", got.Text)
 	}
 }
