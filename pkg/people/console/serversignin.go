@@ -197,5 +197,15 @@ func (p *serverPage) SignInMark() string {
 	if c := p.Connection; c != nil && c.Status == connection.Ended {
 		return "Sign-in ended"
 	}
+	if p.SignedInSince() {
+		return ""
+	}
 	return signInMark(p.Outcome)
+}
+
+// SignedInSince reports whether the gateway signed in after the server's last refusal.
+func (p *serverPage) SignedInSince() bool {
+	c := p.Connection
+	return c != nil && c.Status == connection.Connected && c.Since.After(p.Outcome.CheckedAt) &&
+		signInMark(p.Outcome) != ""
 }

@@ -192,6 +192,23 @@ func TestServerSignInTooLargeForACookie(t *testing.T) {
 	}
 }
 
+// If a sync runs elsewhere, the page of the server does not ask for a sign-in that is complete.
+func TestServerSignInBeforeSync(t *testing.T) {
+	h := newSignInFixture(t)
+	h.ByName["notes"] = &gatewaytest.Server{
+		Outcome: outcome.Outcome{Status: outcome.Denied, Reason: outcome.ReasonSignInRequired},
+	}
+	h.Sync()
+	says(t, h.Page(http.StatusOK, "/admin/servers/notes"), "Sign-in required")
+	h.OpenWith(starter{})
+	h.Clock.Wait(time.Minute)
+	to, c := h.start(t)
+	says(t, h.back(issuertest.Query(t, to), c).Body, "The next sync loads the server.")
+	page := h.Page(http.StatusOK, "/admin/servers/notes")
+	says(t, page, "The gateway signed in after this load.", "signed in")
+	lacks(t, page, "Sign-in required")
+}
+
 // The list and the page say that a server needs a sign-in, also to viewers.
 func TestServerSignInMarks(t *testing.T) {
 	h := newFixture(t)
