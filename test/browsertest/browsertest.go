@@ -23,6 +23,8 @@ package browsertest
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -63,9 +65,10 @@ type Tab struct {
 // process is the browser of this test binary.
 var process struct {
 	sync.Mutex
-	main bool // Main runs and will end the browser
-	ctx  context.Context
-	end  []context.CancelFunc
+	main  bool // Main runs and will end the browser
+	ctx   context.Context
+	end   []context.CancelFunc
+	hosts []string // rules of [Serve]
 }
 
 // Main runs the tests of a package that opens tabs, ends the browser, and returns the exit code.
@@ -99,14 +102,32 @@ func browser(t testing.TB) context.Context {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(local.Patience),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		// Resolve only the names of this machine.
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"))
+		// Resolve only the names of this machine and the hosts of Serve.
+		chromedp.Flag("host-resolver-rules", strings.Join(append(process.hosts,
+			"MAP * ~NOTFOUND", "EXCLUDE 127.0.0.1", "EXCLUDE localhost"), ", ")))
+	if process.hosts != nil { // their certificate is for another name
+		options = append(options, chromedp.Flag("ignore-certificate-errors", true))
+	}
 	ctx, cancelAll := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(ctx)
 	process.end = append(process.end, cancelAll, cancel)
 	require.OK(t, chromedp.Do(ctx))
 	process.ctx = ctx
 	return ctx
+}
+
+// Serve makes the browser find a handler at https://host until the test ends. It fails if a tab of
+// this test binary was opened before.
+func Serve(t testing.TB, host string, h http.Handler) {
+	t.Helper()
+	process.Lock()
+	defer process.Unlock()
+	if process.ctx != nil {
+		t.Fatal("the browser runs already")
+	}
+	s := httptest.NewTLSServer(h)
+	t.Cleanup(s.Close)
+	process.hosts = append(process.hosts, "MAP "+host+" "+s.Listener.Addr().String())
 }
 
 // Open opens a tab for a gateway, 1280 px wide, in the light color scheme. Pages may send requests

@@ -17,11 +17,14 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 const root = "../.."
+
+func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 
 // adminToken opens /admin. Every agent may connect.
 var adminToken = token.New()
