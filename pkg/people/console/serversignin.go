@@ -123,8 +123,9 @@ func (c *Console) finishServerSignIn(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie, err := r.Cookie(c.serverCookieName(r))
 	if err != nil {
-		p.Problem = "Nobody was signed in: this browser has no sign-in in progress. It began in " +
-			"another browser, is complete already, or took more than ten minutes."
+		p.Problem = "Nothing happened: this browser has no sign-in in progress. The sign-in began in " +
+			"another browser, is complete already, or took more than ten minutes. To sign in, " +
+			"press \"Sign in\" on the server's page."
 		c.render(w, r, http.StatusBadRequest, "serversignedin", p)
 		return
 	}
