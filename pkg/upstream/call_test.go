@@ -63,31 +63,6 @@ func TestCallRetries(t *testing.T) {
 	})
 }
 
-func TestCallDeadlines(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		timeout  time.Duration // of the target
-		deadline time.Duration // of the caller
-		want     time.Duration
-	}{
-		{"20 s by default", 0, 0, 20 * time.Second},
-		{"the target's own", 3 * time.Second, 0, 3 * time.Second},
-		{"at most 20 s", time.Minute, 0, 20 * time.Second},
-		{"before the caller's", 0, 8 * time.Second, 7500 * time.Millisecond},
-	} {
-		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
-			f.servers[0].FailOn("tools/call", -1, upstreamtest.Hang())
-			f.targets[0].Timeout = tt.timeout
-			start := time.Now()
-			_, err := f.Call(within(t, tt.deadline), f.targets[0], Call{Name: "x", Retry: true})
-			if out := callError(t, err).Outcome; out.Status != transient || out.Reason != outcome.ReasonTimeout || time.Since(start) != tt.want {
-				t.Errorf("Call ended as %s %s after %v, want timeout after %v", out.Status, out.Reason, time.Since(start), tt.want)
-			}
-		})
-	}
-}
-
 func TestCallCancellation(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -17,6 +17,7 @@ func TestCallTime(t *testing.T) {
 	}{
 		{"no settings", 0, 0, 0, 20 * time.Second, "No answer after 20 s."},
 		{"a longer maximum, no setting of the server", 10 * time.Minute, 0, 0, 20 * time.Second, "No answer after 20 s."},
+		{"a short setting", 0, 3 * time.Second, 0, 3 * time.Second, "No answer after 3 s."},
 		{"a long setting", 10 * time.Minute, 90 * time.Second, 0, 90 * time.Second, "No answer after 90 s."},
 		{"longer than the maximum", 0, 10 * time.Minute, 0, 20 * time.Second, "No answer after 20 s."},
 		{"limited by the maximum", 10 * time.Minute, time.Hour, 0, 10 * time.Minute, "No answer after 600 s."},

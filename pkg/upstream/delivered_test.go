@@ -173,7 +173,7 @@ func TestCallCompressedBomb(t *testing.T) {
 			w.Header().Set("Content-Type", media)
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
-			_, _ = z.Write(make([]byte, 64<<20)) // the client closes the connection
+			_, _ = z.Write(make([]byte, 8<<20)) // the client closes the connection
 			_ = z.Close()
 		}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		e := f.fails(Call{Name: "x", Retry: true})

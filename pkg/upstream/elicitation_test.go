@@ -1,17 +1,13 @@
 package upstream
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -89,39 +85,5 @@ func TestServerRequestBeforeAnError(t *testing.T) {
 	_, err := f.call(Call{Name: "x"})
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); !ok || rpc.Message != "no roots. "+outcome.AskedNote {
 		t.Errorf("Call = %v", err)
-	}
-}
-
-// The gateway does not wait for a server of the official SDK that sends its client every kind of
-// request.
-func TestOfficialServersThatAsk(t *testing.T) {
-	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
-	add := func(name string, ask func(context.Context, *mcp.ServerSession) error) {
-		mcp.AddTool(server, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
-			if err := ask(ctx, req.Session); err != nil {
-				return nil, nil, err
-			}
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "went well"}}}, nil, nil
-		})
-	}
-	add("ping", func(ctx context.Context, s *mcp.ServerSession) error { return s.Ping(ctx, nil) })
-	add("roots", func(ctx context.Context, s *mcp.ServerSession) error {
-		_, err := s.ListRoots(ctx, nil) //nolint:staticcheck // servers of the handshake protocol ask for it
-		return err
-	})
-	add("elicit", func(ctx context.Context, s *mcp.ServerSession) error {
-		_, err := s.Elicit(ctx, &mcp.ElicitParams{Message: "sure?"})
-		return err
-	})
-	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	defer s.Close()
-	c := newClient(t, Options{})
-	defer c.Close()
-	for name, want := range map[string]string{"ping": "went well", "roots": `"isError":true`, "elicit": `"isError":true`} {
-		start := time.Now()
-		got, err := c.Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: name})
-		if err != nil || !strings.Contains(string(got), want) || time.Since(start) > 5*time.Second {
-			t.Errorf("%s: Call = %s, %v after %v; want %s at once", name, got, err, time.Since(start), want)
-		}
 	}
 }

@@ -1,11 +1,7 @@
 package upstream
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +12,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/local"
-	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -322,30 +317,5 @@ func TestLoadAllRealCatalog(t *testing.T) {
 	}
 	if _, n := byStatus(outs); len(outs) != 70 || n != 527 {
 		t.Errorf("%d servers with %d tools, want 70 with 527", len(outs), n)
-	}
-}
-
-func TestReadCatalog(t *testing.T) {
-	def := `{"name":"a","x":[9007199254740993, 1.0]}`
-	for name, file := range map[string]string{
-		"list": `[` + def + `]`, "object": ` {"tools":[` + def + `]}`,
-		"by server": `{"tools":[{"server":"s","tool":"a","x":[9007199254740993, 1.0]}]}`,
-	} {
-		path := filepath.Join(t.TempDir(), "catalog.json")
-		require.OK(t, os.WriteFile(path, []byte(file), 0o600))
-		got, err := upstreamtest.ReadCatalog(path)
-		server := map[bool]string{true: "s"}[name == "by server"]
-		if err != nil || fmt.Sprintf("%s", got[server]) != "["+def+"]" {
-			t.Errorf("%s: ReadCatalog = %s, %v", name, got, err)
-		}
-	}
-	if _, err := upstreamtest.ReadCatalog("no such file"); err == nil {
-		t.Error("ReadCatalog accepts a missing file")
-	}
-	if raw := upstreamtest.Tool("n", "d \"q\"", `{"readOnlyHint":true}`, "a", "b"); !json.Valid(raw) {
-		t.Errorf("Tool = %s", raw)
-	}
-	if got := string(New(nil).info); got != `{"name":"portcullis","version":"0.0.0"}` {
-		t.Errorf("info = %s", got)
 	}
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -185,8 +186,8 @@ func TestFloodOfProgress(t *testing.T) {
 		messages int
 		ends     bool
 	}{
-		"100,000 events":   {slicesOf(one, 100_000), 100_000, true},
-		"more than 64 MiB": {slicesOf(log, 80), 64, false},
+		"10,000 events":    {slices.Repeat([]string{one}, 10_000), 10_000, true},
+		"more than 64 MiB": {slices.Repeat([]string{log}, 66), 64, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, Options{CallTime: 5 * time.Minute}, upstreamtest.Options{Protocols: upstreamtest.Modern})
@@ -199,14 +200,6 @@ func TestFloodOfProgress(t *testing.T) {
 			}
 		})
 	}
-}
-
-func slicesOf(s string, n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = s
-	}
-	return out
 }
 
 func FuzzTold(f *testing.F) {

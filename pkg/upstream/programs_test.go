@@ -187,7 +187,7 @@ func TestProgramSilent(t *testing.T) {
 			c, target := withProgram(t, Options{}, kind)
 			c.limits.discover, c.limits.program, c.limits.load, c.limits.attempts = 200*time.Millisecond, 700*time.Millisecond, time.Second, 1
 			if status == outcome.Available {
-				c.limits.program, c.limits.load = 10*time.Second, 10*time.Second
+				c.limits.program, c.limits.load = time.Minute, time.Minute
 			}
 			if out := c.Load(t.Context(), target); out.Status != status || out.Reason != map[bool]string{true: outcome.ReasonStarting}[status == outcome.Transient] {
 				t.Errorf("Load = %+v", out)
@@ -297,16 +297,14 @@ func TestProgramOutput(t *testing.T) {
 	if got := textOf(t, c, target, Call{Name: "garbage"}); got != "after the garbage" {
 		t.Errorf("garbage: %q", got)
 	}
-	_, err := c.Call(t.Context(), target, Call{Name: "big", Arguments: json.RawMessage(`{"n":50000000}`)})
+	_, err := c.Call(t.Context(), target, Call{Name: "big", Arguments: json.RawMessage(`{"n":5000000}`)})
 	failed := callError(t, err)
 	if failed.Outcome.Reason != outcome.ReasonTooLarge || failed.Outcome.Status != outcome.Available || !failed.Delivered {
-		t.Errorf("a line of 50 MB: %+v", failed)
+		t.Errorf("a line of 5 MB: %+v", failed)
 	}
-	start := time.Now()
-	if got := textOf(t, c, target, Call{Name: "flood", Arguments: json.RawMessage(`{"n":100000}`)}); got != "flooded" {
+	if got := textOf(t, c, target, Call{Name: "flood", Arguments: json.RawMessage(`{"n":1000}`)}); got != "flooded" {
 		t.Errorf("flood: %q", got)
 	}
-	t.Logf("100 MB of standard error in %v", time.Since(start))
 	if got := textOf(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"ping"}`)}); !strings.Contains(got, `"result":{}`) {
 		t.Errorf("ping: %q", got)
 	}

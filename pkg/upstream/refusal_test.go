@@ -1,42 +1,16 @@
 package upstream
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
-
-// fakeConnections has one token for all servers.
-type fakeConnections struct {
-	token          string
-	err, renewal   error // of Token and of Renew
-	asked, renewed int
-	refused        []outcome.Outcome
-}
-
-func (f *fakeConnections) Token(context.Context, oauth.Server) (secret.Text, error) {
-	f.asked++
-	return secret.New(f.token), f.err
-}
-
-func (f *fakeConnections) Renew(context.Context, oauth.Server, secret.Text) (secret.Text, error) {
-	f.renewed++
-	return secret.Text{}, f.renewal
-}
-
-func (f *fakeConnections) Secrets(oauth.Server) []string { return []string{f.token, f.token + "-old"} }
-
-func (f *fakeConnections) Refused(_ context.Context, _ oauth.Server, o outcome.Outcome) {
-	f.refused = append(f.refused, o)
-}
 
 // If the gateway can sign in to a server, a refused call has its own reason. The client reports the
 // call with the scopes that the server named, and its text tells an agent who can help.
@@ -44,7 +18,7 @@ func TestRefusedCall(t *testing.T) {
 	const bearer401 = "Bearer"
 	ended := func(code oauth.Code) error { return &oauth.EndedError{Reason: string(code)} }
 	for name, tt := range map[string]struct {
-		signIns   *fakeConnections
+		signIns   *connections
 		status    int
 		challenge string
 		settings  *oauth.Settings // nil: the gateway does not sign in
@@ -53,24 +27,24 @@ func TestRefusedCall(t *testing.T) {
 		reports   int
 		says      string
 	}{
-		"no sign-in": {&fakeConnections{}, 401, bearer401 + ` scope="write"`, &oauth.Settings{}, outcome.ReasonSignInRequired, []string{"write"}, 1,
+		"no sign-in": {&connections{}, 401, bearer401 + ` scope="write"`, &oauth.Settings{}, outcome.ReasonSignInRequired, []string{"write"}, 1,
 			"the gateway's operator must give the gateway access"},
-		"a server that the gateway does not sign in to": {&fakeConnections{}, 401, bearer401, nil, outcome.ReasonSignInRequired, nil, 0,
+		"a server that the gateway does not sign in to": {&connections{}, 401, bearer401, nil, outcome.ReasonSignInRequired, nil, 0,
 			"the gateway's operator must give the gateway access"},
-		"a missing scope": {&fakeConnections{token: "tok-1234"}, 403, `Bearer error="insufficient_scope", scope="a b"`, &oauth.Settings{},
+		"a missing scope": {&connections{n: 1}, 403, `Bearer error="insufficient_scope", scope="a b"`, &oauth.Settings{},
 			outcome.ReasonInsufficientScope, []string{"a", "b"}, 1, "must allow more and sign in again"},
-		"a scope over the maximum": {&fakeConnections{token: "tok-1234"}, 403, `Bearer error="insufficient_scope", scope="a b"`,
+		"a scope over the maximum": {&connections{n: 1}, 403, `Bearer error="insufficient_scope", scope="a b"`,
 			&oauth.Settings{Scopes: []string{"a"}}, outcome.ReasonScopeNotAllowed, []string{"b"}, 1, "must allow more and sign in again"},
-		"a plain 403": {&fakeConnections{token: "tok-1234"}, 403, "", &oauth.Settings{}, outcome.ReasonForbidden, nil, 0, "contact its owner"},
-		"a token that is not renewed": {&fakeConnections{token: "tok-1234"}, 401, bearer401, &oauth.Settings{}, outcome.ReasonCredentialExpired, nil, 1,
+		"a plain 403": {&connections{n: 1}, 403, "", &oauth.Settings{}, outcome.ReasonForbidden, nil, 0, "contact its owner"},
+		"a token that is not renewed": {&connections{n: 1}, 401, bearer401, &oauth.Settings{}, outcome.ReasonCredentialExpired, nil, 1,
 			"must sign in again"},
-		"a refused client": {&fakeConnections{token: "tok-1234", renewal: ended(oauth.InvalidClient)}, 401, bearer401, &oauth.Settings{},
+		"a refused client": {&connections{n: 1, renewal: ended(oauth.InvalidClient)}, 401, bearer401, &oauth.Settings{},
 			outcome.ReasonClientRefused, nil, 1, "must sign in again"},
-		"a changed issuer": {&fakeConnections{err: ended(oauth.IssuerChanged)}, 200, "", &oauth.Settings{}, outcome.ReasonIssuerChanged, nil, 0,
+		"a changed issuer": {&connections{err: ended(oauth.IssuerChanged)}, 200, "", &oauth.Settings{}, outcome.ReasonIssuerChanged, nil, 0,
 			"must sign in again"},
-		"an ended sign-in": {&fakeConnections{err: ended(oauth.InvalidGrant)}, 200, "", &oauth.Settings{}, outcome.ReasonCredentialExpired, nil, 0,
+		"an ended sign-in": {&connections{err: ended(oauth.InvalidGrant)}, 200, "", &oauth.Settings{}, outcome.ReasonCredentialExpired, nil, 0,
 			"must sign in again"},
-		"an issuer that does not answer": {&fakeConnections{token: "tok-1234", renewal: &oauth.Fault{Code: oauth.Unreachable}}, 401, bearer401, &oauth.Settings{},
+		"an issuer that does not answer": {&connections{n: 1, renewal: &oauth.Fault{Code: oauth.Unreachable}}, 401, bearer401, &oauth.Settings{},
 			outcome.ReasonAuthzUnavailable, nil, 0, "call again"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,35 +73,12 @@ func TestRefusedCall(t *testing.T) {
 			if tt.scopes != nil && (o.Challenge == nil || !slices.Equal(o.Challenge.Scopes, tt.scopes)) {
 				t.Errorf("challenge %+v, want the scopes %q", o.Challenge, tt.scopes)
 			}
-			if got := failed.Message("files"); !strings.Contains(got, tt.says) || !strings.Contains(got, "The call was not carried out") || strings.Contains(got, "tok-") {
+			if got := failed.Message("files"); !strings.Contains(got, tt.says) || !strings.Contains(got, "The call was not carried out") || strings.Contains(got, "secret-") {
 				t.Errorf("text for the agent = %s", got)
 			}
-			if got := o.OperatorMessage("files"); strings.Contains(got, "tok-") {
+			if got := o.OperatorMessage("files"); strings.Contains(got, "secret-") {
 				t.Errorf("an operator reads %s", got)
 			}
 		})
-	}
-}
-
-// A call reads a token only if the last load found a sign-in. A load always reads it.
-func TestTokenIsAskedWhenConnected(t *testing.T) {
-	signIns := &fakeConnections{}
-	f := newFixture(t, Options{Connections: signIns}, upstreamtest.Options{})
-	for _, tt := range []struct {
-		settings  *oauth.Settings
-		connected bool
-		want      int
-	}{{nil, true, 0}, {&oauth.Settings{}, false, 0}, {&oauth.Settings{}, true, 1}} {
-		f.targets[0].SignIn, f.targets[0].Connected = tt.settings, tt.connected
-		signIns.asked = 0
-		_, _ = f.call(Call{Name: "echo"})
-		if signIns.asked != tt.want {
-			t.Errorf("%+v: %d reads of the token, want %d", tt, signIns.asked, tt.want)
-		}
-	}
-	f.targets[0].Connected, signIns.asked = false, 0
-	f.load()
-	if signIns.asked != 1 {
-		t.Errorf("a load read the token %d times", signIns.asked)
 	}
 }

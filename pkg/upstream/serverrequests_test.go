@@ -328,6 +328,11 @@ func TestOfficialServersAreAnswered(t *testing.T) {
 	if err != nil || !strings.Contains(string(got), "accept file:///a") {
 		t.Errorf("Call = %s, %v", got, err)
 	}
+	// A client that answers nothing does not make the server wait.
+	got, err = c.Call(t.Context(), Target{ID: "alone", URL: s.URL, Handshake: true}, Call{Name: "all"})
+	if err != nil || !strings.Contains(string(got), "elicit: ") {
+		t.Errorf("Call of a client that answers nothing = %s, %v", got, err)
+	}
 	if got := strings.Join(l.notes(), "\n"); got != `message {"data":"asking","level":"warning"}`+"\n"+`progress {"progress":1,"total":2}` {
 		t.Errorf("told %s", got)
 	}

@@ -123,14 +123,12 @@ func TestStop(t *testing.T) {
 		"writes without reading": `yes`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			local.Quick(t, "to stop it", 2*time.Second, func() {
-				h := process.NewHost(1)
-				p, err := h.Start(sh(script), process.Options{Line: func(linereader.Line) {}})
-				require.OK(t, err)
-				if p.Stop(t.Context(), 100*time.Millisecond); h.Running() != 0 {
-					t.Errorf("%d run", h.Running())
-				}
-			})
+			h := process.NewHost(1)
+			p, err := h.Start(sh(script), process.Options{Line: func(linereader.Line) {}})
+			require.OK(t, err)
+			if p.Stop(t.Context(), 100*time.Millisecond); h.Running() != 0 {
+				t.Errorf("%d run", h.Running())
+			}
 		})
 	}
 }
@@ -238,9 +236,9 @@ func TestInputClosed(t *testing.T) {
 }
 
 func TestLongLine(t *testing.T) {
-	r := start(t, `head -c 50000000 /dev/zero | tr '\0' x; echo END; echo short; printf 'no end'`, process.Options{MaxLine: 1000})
+	r := start(t, `head -c 5000000 /dev/zero | tr '\0' x; echo END; echo short; printf 'no end'`, process.Options{MaxLine: 1000})
 	l := <-r.lines
-	if !l.Long || l.Size != 50_000_003 || len(l.Data) < 1000 || len(l.Data) > 1010 || !bytes.HasSuffix(l.Tail, []byte("xEND")) {
+	if !l.Long || l.Size != 5_000_003 || len(l.Data) < 1000 || len(l.Data) > 1010 || !bytes.HasSuffix(l.Tail, []byte("xEND")) {
 		t.Errorf("line of %d bytes, long %v, %d and %q", l.Size, l.Long, len(l.Data), l.Tail)
 	}
 	if got := r.next(t) + ", " + r.next(t); got != "short, no end" {
@@ -326,7 +324,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 	one()
 	fds, children := count()
-	for range 10 {
+	for range 4 {
 		one()
 	}
 	if f, c := count(); f > fds+1 || c > children {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
@@ -344,8 +345,14 @@ func TestCancel(t *testing.T) {
 }
 
 func TestBadMessages(t *testing.T) {
-	e := newEndpoint(t, func(w http.ResponseWriter, r *http.Request, m map[string]any) { <-r.Context().Done() })
-	c := newClient(t, relay.Options{URL: e.URL})
+	synctest.Test(t, badMessages)
+}
+
+func badMessages(t *testing.T) {
+	c := newClient(t, relay.Options{URL: "http://gateway.example/mcp", Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})})
 	c.send("hello\n\n[]")
 	c.wants(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The message is not a JSON object."}}`)
 	c.wants(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The message is not a JSON object."}}`)
@@ -357,8 +364,8 @@ func TestBadMessages(t *testing.T) {
 	begun := time.Now()
 	_ = c.in.Close()
 	_, _ = io.ReadAll(c.out)
-	if err := <-c.end; err != nil || time.Since(begun) > 10*time.Second {
-		t.Errorf("Run = %v after %v", err, time.Since(begun))
+	if err := <-c.end; err != nil || time.Since(begun) != 2*time.Second {
+		t.Errorf("Run = %v after %v, want it to give the open request 2 s", err, time.Since(begun))
 	}
 }
 
