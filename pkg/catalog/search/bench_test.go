@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -101,31 +100,6 @@ func BenchmarkRank(b *testing.B) {
 			})
 		}
 	}
-}
-
-// BenchmarkRankJoined ranks ten joined indexes of 10,000 tools, for one caller and for eight at
-// once. Eight callers should need no more time than eight callers with a scan in one part each.
-func BenchmarkRankJoined(b *testing.B) {
-	ix := Join(slices.Repeat([]*Index{indexOf(b, manyDocs(b, 10_000))}, 10)...)
-	view := fullSet(ix.Len())
-	rank := func() {
-		if r := ix.Rank(ix.Query(benchQuery), view, 10, Options{}); len(r.Hits) != 10 {
-			b.Errorf("%d hits", len(r.Hits))
-		}
-	}
-	b.Run("one", func(b *testing.B) {
-		for b.Loop() {
-			rank()
-		}
-	})
-	b.Run("eight", func(b *testing.B) {
-		b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				rank()
-			}
-		})
-	})
 }
 
 // BenchmarkLongQuery ranks with 10,000 characters of words that no tool has.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
@@ -45,7 +47,7 @@ func randomView(r *rand.Rand, n int) tool.Set {
 func TestJoin(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	typist := newTypist()
-	for round := range 400 {
+	for round := range 100 {
 		catalog := make([]Doc, r.IntN(60))
 		for i := range catalog {
 			catalog[i] = randomDoc(r)
@@ -107,9 +109,7 @@ func TestJoinWithoutVectors(t *testing.T) {
 	catalog := []Doc{{Name: "delete_file"}, {Name: "send_email"}, {Name: "delete_page"}}
 	bare := func(docs []Doc) *Index {
 		ix, err := Open(builtWith(docs, &embedding.Table{}, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return ix
 	}
 	for _, tt := range []struct {
@@ -149,9 +149,7 @@ func FuzzJoin(f *testing.F) {
 			return
 		}
 		whole, err := Open(good)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		ix := Join(whole, part, whole, part)
 		if want := 2 * (whole.Len() + part.Len()); ix.Len() != want {
 			t.Fatalf("%d documents, want %d", ix.Len(), want)

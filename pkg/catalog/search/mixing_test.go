@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
@@ -110,9 +112,7 @@ func indexOfVectors(t testing.TB, n int, number func(doc, i int) float64) *Index
 		b.addVector(embedding.Quantize(codes, sum), codes)
 	}
 	ix, err := Open(b.encode(n, embedding.SHA256))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return ix
 }
 

@@ -61,7 +61,7 @@ func surround(r *rand.Rand, inside []Doc) (catalog []Doc, numbers []int) {
 func TestRankOutsideView(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	typist := newTypist()
-	for round := range 200 {
+	for round := range 60 {
 		inside := make([]Doc, 1+r.IntN(30))
 		numbers := make([]int, len(inside))
 		for i := range inside {

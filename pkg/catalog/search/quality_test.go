@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -21,6 +23,14 @@ type judgedSet struct {
 	all     tool.Set
 	servers []string // of each document
 	queries []judgedQuery
+
+	analyzed map[analysis]Query
+}
+
+// An analysis is a query and the steps of its analysis.
+type analysis struct {
+	text            string
+	noKinds, negate bool
 }
 
 type judgedQuery struct {
@@ -93,9 +103,7 @@ func readJSON(t testing.TB, path string, v any) {
 func indexOf(t testing.TB, docs []Doc) *Index {
 	t.Helper()
 	ix, err := Open(built(docs))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return ix
 }
 
@@ -137,6 +145,10 @@ func (s *judgedSet) measure(m mixing, change func(string) string) []measures {
 
 // query analyzes a query without the steps that m leaves out.
 func (s *judgedSet) query(text string, m mixing) Query {
+	key := analysis{text, m.noKinds, m.negation > 0}
+	if q, ok := s.analyzed[key]; ok {
+		return q
+	}
 	q := s.ix.Query(text)
 	if in := q.intent; m.noKinds || m.negation == 0 {
 		if m.negation > 0 {
@@ -149,6 +161,10 @@ func (s *judgedSet) query(text string, m mixing) Query {
 		q = s.ix.query(text, kinds)
 		q.intent = in
 	}
+	if s.analyzed == nil {
+		s.analyzed = map[analysis]Query{}
+	}
+	s.analyzed[key] = q
 	return q
 }
 

@@ -100,7 +100,6 @@ func TestSearchQuality(t *testing.T) {
 	writeTypos(&page, sets)
 	writeVerbs(t, &page, sets)
 	writeForgiving(&page, sets)
-	writeLengths(&page, sets)
 	writeSizes(t, &page, sets)
 	writeShares(t, &page, sets)
 	writeThresholds(&page, sets)
@@ -246,7 +245,7 @@ sets on the 45 tools.
 
 `)
 	header(w, "least cosine", sets, "R@10 ", " objective | false matches |")
-	for _, least := range []float64{-1, .20, .25, .28, .30, .35, .40, .45} {
+	for _, least := range []float64{-1, .20, .28, .35, .45} {
 		m := fusedMixing()
 		m.threshold = least
 		r := runOver(sets, m, false)

@@ -45,14 +45,11 @@ func TestWords(t *testing.T) {
 			t.Errorf("words change the answer to %q (-without +with words):\n%s", query, diff)
 		}
 	}
+	before := built(plain)
 	for i := range plain {
 		plain[i].Words = []string{}
 	}
-	if !bytes.Equal(built(plain), built([]Doc{
-		{Name: "get_shelf", Server: "weread", Description: "List the books of the user."},
-		{Name: "git_log", Server: "git", Description: "Show the commits."},
-		{Name: "list_rooms", Server: "hotel", Description: "List free rooms."},
-	})) {
+	if !bytes.Equal(built(plain), before) {
 		t.Error("without words the index has other bytes")
 	}
 }
