@@ -54,9 +54,7 @@ func TestSharedNewsOverAFailure(t *testing.T) {
 	}
 	load := func(name string) {
 		t.Helper()
-		if _, err := w.work(catalog.Round{Began: w.Clock.Now()}, []string{name}); err != nil {
-			t.Fatal(err)
-		}
+		w.mustWork(catalog.Round{Began: w.Clock.Now()}, []string{name})
 	}
 	w.Clock.Wait(time.Hour)
 	w.Server("fs").Tools = []string{"read", "write"}
@@ -81,9 +79,7 @@ func TestAssembleServerAtAnotherURL(t *testing.T) {
 	w.mustShare(true)
 	w.Clock.Wait(20 * time.Minute) // less than the hour between loads of unchanged servers
 	w.place(map[string]string{"a": here, "b": "https://other.example/mcp", "c": "https://c.example/mcp"})
-	if _, err := w.worker().Assemble(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.mustAssemble()
 	for _, o := range w.load().Current().Outcomes {
 		if o.ServerID == "b" {
 			t.Errorf("outcome of a server that was not loaded at its new URL: %+v", o)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -36,6 +38,23 @@ func newFixture(t testing.TB) *fixture {
 		w.puts[key]++
 		return false, nil
 	}
+	return w
+}
+
+// serving returns a fixture whose only server is fs, with these tools.
+func serving(t testing.TB, tools ...string) *fixture {
+	t.Helper()
+	return servers(t, map[string][]string{"fs": tools})
+}
+
+// servers returns a fixture with these servers and their tools.
+func servers(t testing.TB, lists map[string][]string) *fixture {
+	t.Helper()
+	w := newFixture(t)
+	for name, tools := range lists {
+		w.Serve(name, tools...)
+	}
+	w.Configure(nil)
 	return w
 }
 
@@ -89,9 +108,7 @@ func (w *fixture) loads() (ids []string) {
 // remove deletes an object.
 func (w *fixture) remove(key string) {
 	w.T.Helper()
-	if err := w.Objects.Delete(w.T.Context(), key); err != nil {
-		w.T.Fatal(err)
-	}
+	require.OK(w.T, w.Objects.Delete(w.T.Context(), key))
 }
 
 // trySync runs a sync.
@@ -106,18 +123,14 @@ func (w *fixture) trySync() (catalog.Report, error) {
 func (w *fixture) sync() catalog.Report {
 	w.T.Helper()
 	rep, err := w.trySync()
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	require.OK(w.T, err)
 	return rep
 }
 
 func (w *fixture) load() *catalog.Snapshot {
 	w.T.Helper()
 	s, err := catalog.Load(w.T.Context(), w.Objects, nil)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	require.OK(w.T, err)
 	return s
 }
 

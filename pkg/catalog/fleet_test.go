@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
@@ -47,9 +49,7 @@ func (f *fleet) open() {
 	f.t.Helper()
 	f.objects = dir.New(f.folder)
 	store, err := bolt.Open(filepath.Join(f.folder, "approvals.db"), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.OK(f.t, err)
 	f.approvals = store
 	f.client = upstream.New(&upstream.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	f.syncer = catalog.NewSyncer(f.objects, store, f.client, nil)
@@ -74,9 +74,7 @@ func (f *fleet) configure() {
 		servers[name] = server{s.URL}
 	}
 	data, err := json.Marshal(map[string]any{"mcpServers": servers})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.OK(f.t, err)
 	if _, err := f.objects.Put(f.t.Context(), config.Key, data, ""); err != nil {
 		f.t.Fatal(err)
 	}
@@ -85,13 +83,9 @@ func (f *fleet) configure() {
 func (f *fleet) sync() (catalog.Report, *catalog.Snapshot) {
 	f.t.Helper()
 	rep, err := f.syncer.Sync(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.OK(f.t, err)
 	s, err := catalog.Load(f.t.Context(), f.objects, nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.OK(f.t, err)
 	return rep, s
 }
 
@@ -102,9 +96,7 @@ func (f *fleet) holds(s *catalog.Snapshot, tools map[string][]json.RawMessage) {
 	for server, defs := range tools {
 		for _, raw := range defs {
 			d, err := tool.ParseItem(tool.Tool, raw)
-			if err != nil {
-				f.t.Fatal(err)
-			}
+			require.OK(f.t, err)
 			n++
 			i, ok := s.Find(tool.ID{Server: server, Name: d.Name})
 			if !ok {
@@ -138,6 +130,7 @@ func twoServers() map[string][]json.RawMessage {
 	}
 }
 
+// The gateway restarts while no server answers, and keeps every tool.
 func TestSyncOverHTTP(t *testing.T) {
 	f := newFleet(t, twoServers())
 	rep, s := f.sync()
@@ -145,17 +138,12 @@ func TestSyncOverHTTP(t *testing.T) {
 	if rep.New != 3 || rep.Tools != 3 {
 		t.Errorf("report = %+v", rep)
 	}
-}
-
-func TestRestartBesideDeadServers(t *testing.T) {
-	f := newFleet(t, twoServers())
-	f.sync()
 	for _, s := range f.servers {
 		s.Refuse()
 	}
 	f.close()
 	f.open()
-	rep, s := f.sync()
+	rep, s = f.sync()
 	f.holds(s, twoServers())
 	for _, server := range rep.Servers {
 		if server.Outcome.Status != outcome.Permanent || server.Outcome.Reason != outcome.ReasonRefused || !server.Kept {
@@ -163,9 +151,7 @@ func TestRestartBesideDeadServers(t *testing.T) {
 		}
 	}
 	for _, s := range f.servers {
-		if err := s.Return(); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, s.Return())
 	}
 	rep, _ = f.sync()
 	for _, server := range rep.Servers {
@@ -194,80 +180,4 @@ func TestSyncOfRealTools(t *testing.T) {
 	}
 	t.Logf("%d servers, %d tools, %d bytes, %d a tool; first sync %v, second %v",
 		len(rep.Servers), rep.Tools, rep.Size, rep.Size/rep.Tools, rep.Duration, again.Duration)
-}
-
-// TestFaultyFleet waits for servers that hang, so it lasts as long as a sync may.
-func TestFaultyFleet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for servers that hang")
-	}
-	tools := local.Tools(t)
-	f := newFleet(t, tools)
-	f.sync()
-	faults := []struct {
-		set    func(*upstreamtest.Server)
-		status outcome.Status
-		reason string
-	}{
-		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Hang()) }, outcome.Transient, outcome.ReasonTimeout},
-		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Reset()) }, outcome.Transient, outcome.ReasonReset},
-		{func(s *upstreamtest.Server) { s.FailTimes(1, upstreamtest.Status(500, "oops")) }, outcome.Available, ""},
-		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Status(403, "no")) }, outcome.Denied, outcome.ReasonForbidden},
-		{func(s *upstreamtest.Server) { s.Refuse() }, outcome.Permanent, outcome.ReasonRefused},
-	}
-	want := map[string]int{}
-	n := 0
-	for _, s := range f.servers {
-		if n < 5*len(faults) {
-			faults[n%len(faults)].set(s)
-			want[string(faults[n%len(faults)].status)+" "+faults[n%len(faults)].reason]++
-		} else {
-			want["available "]++
-		}
-		n++
-	}
-	rep, s := f.sync()
-	f.holds(s, tools)
-	got := map[string]int{}
-	for _, server := range rep.Servers {
-		got[string(server.Outcome.Status)+" "+server.Outcome.Reason]++
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("outcomes (-want +got):\n%s", diff)
-	}
-	t.Logf("%v in %v", got, rep.Duration)
-}
-
-func BenchmarkFirstSync(b *testing.B) {
-	tools := local.Tools(b)
-	var rep catalog.Report
-	for b.Loop() {
-		b.StopTimer()
-		f := newFleet(b, tools)
-		b.StartTimer()
-		rep, _ = f.sync()
-	}
-	b.ReportMetric(float64(rep.Size)/float64(rep.Tools), "B/tool")
-}
-
-func BenchmarkUnchangedSync(b *testing.B) {
-	f := newFleet(b, local.Tools(b))
-	f.sync()
-	for b.Loop() {
-		f.sync()
-	}
-}
-
-// BenchmarkOpenStored measures how long a process needs before its first answer: it reads the
-// stored catalog from a folder and opens it.
-func BenchmarkOpenStored(b *testing.B) {
-	f := newFleet(b, local.Tools(b))
-	_, s := f.sync()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := catalog.Load(b.Context(), f.objects, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(len(s.Encode()))/float64(s.Len()), "B/tool")
 }

@@ -1,10 +1,11 @@
 package catalog_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,7 +21,10 @@ var damages = map[string]func(t *testing.T, w *fixture){
 	"current.json is no JSON": func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "no catalog") },
 	"current.json is empty":   func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "") },
 	"the catalog is damaged":  func(_ *testing.T, w *fixture) { w.Put(catalog.Key(w.load().SHA256()), "no catalog") },
-	"a shard is missing":      func(t *testing.T, w *fixture) { w.remove(catalog.Key(w.load().SHA256())) },
+	"the catalog is another": func(t *testing.T, w *fixture) {
+		w.Put(catalog.Key(w.load().SHA256()), string(build(t, catalog.Input{}).Encode()))
+	},
+	"a shard is missing": func(t *testing.T, w *fixture) { w.remove(catalog.Key(w.load().SHA256())) },
 }
 
 // forgetful is a gateway that lost its approvals and its catalog together. Its three servers
@@ -43,9 +47,7 @@ func (w *fixture) open() (open []string) {
 	w.T.Helper()
 	for _, server := range []string{"fs", "strict", "free"} {
 		records, err := w.Approvals.Records(w.T.Context(), server)
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		require.OK(w.T, err)
 		for _, r := range records {
 			if !r.Disabled && (r.State == approval.Approved || server == "free" && r.State != approval.Blocked) {
 				open = append(open, r.ID().String())
@@ -132,31 +134,14 @@ func TestForgottenServerThatIsAway(t *testing.T) {
 // If a sync is interrupted at any of its writes, the next sync approves no tool automatically as
 // part of a server's first list.
 func TestForgottenInterrupted(t *testing.T) {
-	for name, damage := range damages {
-		t.Run(name, func(t *testing.T) {
-			for _, kept := range []bool{false, true} {
-				for n := 1; ; n++ {
-					w := forgetful(t, damage)
-					reached := w.failAt(n, kept)
-					if _, err := w.Syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
-						t.Fatal(err)
-					}
-					if !reached() {
-						if n < 5 {
-							t.Errorf("only %d writes were interrupted", n-1)
-						}
-						break
-					}
-					w.Restart()
-					w.sync()
-					if open := w.open(); len(open) > 0 {
-						t.Errorf("write %d, kept %t: open are %v", n, kept, open)
-					}
-					w.wantForgotten("after the next sync", 4, "free", "fs", "strict")
-				}
-			}
-		})
-	}
+	interruptEach(t, 5, func(t *testing.T) *fixture {
+		return forgetful(t, damages["a shard is missing"])
+	}, func(t *testing.T, w *fixture) {
+		if open := w.open(); len(open) > 0 {
+			t.Errorf("open are %v", open)
+		}
+		w.wantForgotten("after the next sync", 4, "free", "fs", "strict")
+	})
 }
 
 // A damaged catalog with an intact store loses nothing, and neither does a new gateway.
@@ -167,19 +152,19 @@ func TestForgottenNothing(t *testing.T) {
 			w.sync()
 			w.wantForgotten("only the store is lost", 4)
 			w.settle(approval.KeepRestored)
-			w.sync()
+			before := w.sync()
 			damage(t, w)
 			w.Restart()
-			w.sync()
+			if rep := w.sync(); rep.Snapshot != before.Snapshot || !rep.Stored {
+				t.Errorf("the sync stores %v %s, want the same catalog again", rep.Stored, rep.Snapshot)
+			}
 			w.wantForgotten("only the catalog is lost", 0)
 			if diff := cmp.Diff([]string{"fs:read"}, w.open()); diff != "" {
 				t.Errorf("open (-want +got):\n%s", diff)
 			}
 		})
 	}
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.serve(map[string][]string{"fs": {"read"}})
+	w := serving(t, "read")
 	w.sync()
 	w.wantForgotten("a new gateway", 0)
 	if open := w.open(); !slices.Equal(open, []string{"fs:read"}) {
@@ -193,9 +178,7 @@ func TestForgottenShared(t *testing.T) {
 	w.mustShare(true)
 	for _, folder := range []string{"catalog", "catalog/servers"} {
 		all, err := w.Objects.List(t.Context(), folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		for key := range all {
 			w.Put(key, "damaged")
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -17,13 +19,9 @@ import (
 func fuzzed(f *testing.F) *Snapshot {
 	f.Helper()
 	d, err := tool.ParseItem(tool.Tool, []byte(`{"name":"read","description":"Reads a file.","inputSchema":{"type":"object"}}`))
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.OK(f, err)
 	s, err := Build(Input{Servers: []ServerInput{{Name: "fs", Enabled: true, Tools: []ToolInput{{Definition: d}}}}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.OK(f, err)
 	return s
 }
 
@@ -37,9 +35,7 @@ func FuzzParseCurrent(f *testing.F) {
 		Format: Format, SHA256: s.SHA256(), Shards: []Shard{s.shards[0].entry()}, Config: "v", StartedAt: at, SyncedAt: at,
 		Outcomes: []outcome.Outcome{{ServerID: "fs", Status: outcome.Available, CheckedAt: at}}, Servers: []ServerState{{Name: "fs", Identity: "x#tools"}},
 	}.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.OK(f, err)
 	f.Add(good)
 	f.Add([]byte(`{"sha256":"` + s.SHA256() + `","size":1,"tools":1,"stored_at":"2026-11-23T02:00:00Z"}`))
 	f.Add([]byte(`{"format":3,"more":[1]}`))
@@ -74,9 +70,7 @@ func FuzzParseCurrent(f *testing.F) {
 func FuzzParseFound(f *testing.F) {
 	s := fuzzed(f)
 	good, err := loadResult{Format: loadResultFormat, Name: "fs", Identity: "x#tools", Listed: true, Baselines: []string{"x#tools"}, catalog: s}.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.OK(f, err)
 	f.Add(good)
 	f.Add(good[:len(good)-1])
 	f.Add([]byte("{}\n"))

@@ -41,14 +41,7 @@ func save(t testing.TB, objects object.Store, in catalog.Input) *catalog.Snapsho
 }
 
 func TestLoadShards(t *testing.T) {
-	var mu sync.Mutex
-	var keys []string
-	store := &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
-		mu.Lock()
-		defer mu.Unlock()
-		keys = append(keys, key)
-		return nil
-	}}
+	store, keys := watched()
 	in := sharded(t, 10)
 	first := save(t, store, in)
 	if n := len(first.Current().Shards); n != 5 {
@@ -56,16 +49,16 @@ func TestLoadShards(t *testing.T) {
 	}
 	snap, err := catalog.Load(t.Context(), store, nil)
 	require.OK(t, err)
-	if len(keys) != 6 || snap.SHA256() != first.SHA256() || snap.Len() != 20 {
-		t.Errorf("%d objects are read for %d tools", len(keys), snap.Len())
+	if len(*keys) != 6 || snap.SHA256() != first.SHA256() || snap.Len() != 20 {
+		t.Errorf("%d objects are read for %d tools", len(*keys), snap.Len())
 	}
 
-	keys = nil
+	*keys = nil
 	in.Servers[5].Tools[0] = define(t, `{"name":"read","description":"Another one."}`)
 	second := save(t, store, in)
 	got, err := catalog.Load(t.Context(), store, snap)
 	require.OK(t, err)
-	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.Key(second.Current().Shards[2].SHA256)}, keys); diff != "" {
+	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.Key(second.Current().Shards[2].SHA256)}, *keys); diff != "" {
 		t.Errorf("after a change of one server (-want +got):\n%s", diff)
 	}
 	if i, ok := got.Find(define(t, `{"name":"read"}`).Definition.ID("s05")); !ok || got.Tool(i).Definition.Description != "Another one." || got.Len() != 20 {
@@ -182,9 +175,7 @@ func TestSyncWithoutAShard(t *testing.T) {
 
 // Format 1 of current.json has no list of shards: its snapshot is one shard.
 func TestCurrentForm1(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
+	w := serving(t, "read")
 	w.sync()
 	snap := w.load()
 	cur := snap.Current()

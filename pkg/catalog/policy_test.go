@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
@@ -23,29 +25,21 @@ func kept(t *testing.T, objects object.Store) string {
 	if errors.Is(err, object.ErrNotFound) {
 		return "none"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return string(o.Data)
 }
 
 func TestLastGoodPolicy(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.serve(map[string][]string{"fs": {"read"}})
+	w := serving(t, "read")
 	for _, step := range []struct {
 		name, policy, want string
 		fault              bool
 	}{
-		{"none yet", "none", "none", false},
 		{"a broken file, before any good one", "forbid (", "none", true},
 		{"a good file", first, first, false},
 		{"a broken file", "forbid (", first, true},
-		{"the file is gone", "none", first, true},
 		{"another good file", second, second, false},
 		{"an empty file, which forbids nothing", "", "", false},
-		{"the empty file is gone", "none", "", false},
-		{"the first file again", first, first, false},
 	} {
 		w.remove(policy.Key)
 		if step.policy != "none" {
@@ -62,15 +56,14 @@ func TestLastGoodPolicy(t *testing.T) {
 			w.Restart()
 		}
 	}
-	if n := w.puts[catalog.PolicyFile.LastGood]; n != 4 {
-		t.Errorf("the last good policy was written %d times, want 4: once for each change", n)
+	if n := w.puts[catalog.PolicyFile.LastGood]; n != 3 {
+		t.Errorf("the last good policy was written %d times, want 3: once for each change", n)
 	}
 }
 
 // If a person empties the whole bucket or folder, the last good files are gone, too.
 func TestLastGoodFilesRemoved(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
+	w := serving(t)
 	w.Put(policy.Key, first)
 	good := w.sync()
 	for _, key := range []string{config.Key, policy.Key, catalog.ConfigFile.LastGood, catalog.PolicyFile.LastGood, catalog.CurrentKey} {
@@ -88,8 +81,7 @@ func TestLastGoodFilesRemoved(t *testing.T) {
 // If a sync read the file before another sync changed the copy, it must not store the older file
 // again.
 func TestLastGoodPolicyRace(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
+	w := serving(t)
 	w.Put(policy.Key, first)
 	w.sync()
 	w.Put(policy.Key, second)
@@ -105,24 +97,5 @@ func TestLastGoodPolicyRace(t *testing.T) {
 	w.sync()
 	if got := kept(t, w.Objects); got != "" {
 		t.Errorf("last good policy = %q, want the newer file, which is empty", got)
-	}
-}
-
-func TestConfigGone(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.serve(map[string][]string{"fs": {"read"}})
-	good := w.sync()
-	w.remove(config.Key)
-	for _, process := range []string{"same process", "new process"} {
-		rep := w.sync()
-		if rep.Config != good.Config || !errors.Is(rep.ConfigErr, object.ErrGone) || rep.Tools != 1 {
-			t.Errorf("%s: config %.8s with %d tools, %v; want the last good config and ErrGone", process, rep.Config, rep.Tools, rep.ConfigErr)
-		}
-		w.Restart()
-	}
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	if rep := w.sync(); rep.ConfigErr != nil {
-		t.Errorf("ConfigErr after the config is back = %v", rep.ConfigErr)
 	}
 }

@@ -6,22 +6,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-func TestRebuildSame(t *testing.T) {
-	in := sample(t)
-	prev := build(t, in)
-	for i := range in.Servers {
-		same := sample(t)
-		same.Servers[i].Same, same.Servers[i].Tools = true, nil
-		got, err := catalog.Rebuild(prev, same)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.SHA256() != prev.SHA256() {
-			t.Errorf("with %s marked as Same, Rebuild makes another catalog", in.Servers[i].Name)
-		}
-	}
-}
-
 func TestRebuildRefuses(t *testing.T) {
 	in := catalog.Input{Servers: []catalog.ServerInput{{Name: "other", Same: true}}}
 	if _, err := catalog.Build(in); err == nil {

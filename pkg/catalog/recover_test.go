@@ -2,11 +2,12 @@ package catalog_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,9 +22,7 @@ import (
 func (w *fixture) recordStates() []string {
 	w.T.Helper()
 	records, err := w.Approvals.Records(w.T.Context(), "fs")
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	require.OK(w.T, err)
 	var out []string
 	for _, r := range records {
 		line := r.Tool + ": " + string(r.State)
@@ -50,22 +49,26 @@ func (w *fixture) lose(store *approvaltest.Mem) {
 	w.Restart()
 }
 
+// lost returns a fixture of lockedAt that lost its store after the last sync.
+func lost(t *testing.T) *fixture {
+	w := lockedAt(t, here)
+	w.sync()
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+	return w
+}
+
 // settle makes one side's decisions apply, and returns the number of affected records.
 func (w *fixture) settle(how catalog.Reconciler) int {
 	w.T.Helper()
 	settled, err := catalog.Reconcile(w.T.Context(), w.Approvals, w.load(), how, "ann", w.Clock.Now)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	require.OK(w.T, err)
 	return len(settled)
 }
 
 var locked = []string{"moved: changed", "new: pending", "off: approved, disabled", "ok: approved"}
 
 func TestRecover(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.lock()
+	w := lockedAt(t, here)
 	w.sync()
 	before := w.Record("fs:moved")
 	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
@@ -97,9 +100,7 @@ func TestRecover(t *testing.T) {
 // A lost store can also have had data about a server that is no longer configured. Then the data
 // about that server's tools is lost too, and the server has no first list any more.
 func TestBaselineOfALostStore(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.lock()
+	w := lockedAt(t, here)
 	w.place(map[string]string{})
 	w.sync()
 	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
@@ -134,9 +135,7 @@ func TestRecoverBlocked(t *testing.T) {
 				return yesterday
 			},
 		} {
-			w := newFixture(t)
-			w.place(map[string]string{"fs": here + `,"approval":"off"`})
-			w.lock()
+			w := lockedAt(t, here+`,"approval":"off"`)
 			store := lose(w)
 			w.sync()
 			w.lose(store)
@@ -151,25 +150,6 @@ func TestRecoverBlocked(t *testing.T) {
 				t.Errorf("%s: %s, blocked %+v", name, r.State, r.Blocked)
 			}
 		}
-	}
-}
-
-// The catalog also has blocked definitions that the server does not list now.
-func TestRecoverEarlierBlocks(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	for _, description := range []string{"one", "two", "three"} {
-		w.Server("fs").Tools = []string{`{"name":"ok","description":"` + description + `"}`}
-		w.sync()
-		w.Decide("fs:ok", "block")
-	}
-	w.Server("fs").Tools = []string{"ok"}
-	w.sync()
-	want := w.Record("fs:ok").Blocked
-	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
-	w.sync()
-	if got := w.Record("fs:ok").Blocked; len(want) != 3 || !cmp.Equal(want, got) {
-		t.Errorf("blocked %+v, want %+v", got, want)
 	}
 }
 
@@ -226,68 +206,13 @@ func TestRecoverStricterOfTwo(t *testing.T) {
 	}
 }
 
-func TestSettleAccept(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.lock()
-	w.sync()
-	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
-	w.sync()
-	w.settle(approval.AcceptStore)
-	w.sync()
-	wantStates(t, w, "moved: pending", "new: pending", "off: pending, disabled", "ok: pending")
-	if n := w.settle(approval.KeepRestored); n != 0 {
-		t.Errorf("%d records were settled twice", n)
-	}
-}
-
-// A decision about a recovered tool reconciles it, because the person has seen its state.
-func TestSettleByADecision(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.lock()
-	w.sync()
-	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
-	w.sync()
-	w.Decide("fs:off", "enable")
-	w.Decide("fs:new", "approve")
-	if n := w.settle(approval.AcceptStore); n != 2 {
-		t.Errorf("%d records were settled, want the 2 without a decision", n)
-	}
-	wantStates(t, w, "moved: pending", "new: approved", "off: approved", "ok: pending")
-}
-
 func TestRecoverInterrupted(t *testing.T) {
-	for _, kept := range []bool{false, true} {
-		for n := 1; ; n++ {
-			w := newFixture(t)
-			w.place(map[string]string{"fs": here})
-			w.lock()
-			w.sync()
-			w.lose(&approvaltest.Mem{Now: w.Clock.Now})
-			reached := w.failAt(n, kept)
-			if _, err := w.Syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
-				t.Fatal(err)
-			}
-			if !reached() {
-				if n < 6 { // four records, a baseline, the catalog
-					t.Errorf("only %d writes were interrupted", n-1)
-				}
-				break
-			}
-			w.Restart()
-			w.sync()
-			wantStates(t, w, locked...)
-		}
-	}
+	// four records, a baseline, the catalog
+	interruptEach(t, 6, lost, func(t *testing.T, w *fixture) { wantStates(t, w, locked...) })
 }
 
 func TestRecoverRace(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.lock()
-	w.sync()
-	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+	w := lost(t)
 	other := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 	var begun atomic.Bool // records are written in parallel
 	w.Approvals.OnPut = func(ctx context.Context, _ approval.Record) (bool, error) {
@@ -311,18 +236,14 @@ func TestRebuildFromRecords(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, w *fixture, key string){
 		"of another format": func(t *testing.T, w *fixture, key string) {
 			blob, err := w.Objects.Get(t.Context(), key, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			data := slices.Clone(blob.Data)
 			data[4] = 0x7F // the version
 			w.Put(key, string(data))
 		},
 		"damaged": func(_ *testing.T, w *fixture, key string) { w.Put(key, "no catalog") },
 		"missing": func(t *testing.T, w *fixture, key string) {
-			if err := w.Objects.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, w.Objects.Delete(t.Context(), key))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -367,11 +288,7 @@ func TestRecoverOfAServerThatLeaves(t *testing.T) {
 		{"two names replace its name", map[string]string{"one": here, "two": here}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newFixture(t)
-			w.place(map[string]string{"fs": here})
-			w.lock()
-			w.sync()
-			w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+			w := lost(t)
 			w.place(test.left)
 			w.sync()
 			wantStates(t, w, locked...)
@@ -390,9 +307,7 @@ func TestRecoverOfAServerThatLeaves(t *testing.T) {
 
 // The store is lost after the records were read, while another sync moves the catalog.
 func TestRecoverDuringARace(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.lock()
+	w := lockedAt(t, here)
 	w.sync()
 	store := &swapped{Mem: w.Approvals}
 	w.Syncer = catalog.NewSyncer(w.Objects, store, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})

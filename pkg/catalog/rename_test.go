@@ -2,7 +2,6 @@ package catalog_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,6 +42,14 @@ func (w *fixture) lock() {
 	w.sync()
 	w.Decide("fs:off", "disable")
 	w.Server("files").Tools = w.Server("fs").Tools
+}
+
+// lockedAt returns a fixture whose only server is fs at this URL, with the tools of lock.
+func lockedAt(t *testing.T, url string) *fixture {
+	w := newFixture(t)
+	w.place(map[string]string{"fs": url})
+	w.lock()
+	return w
 }
 
 func TestRenamedServer(t *testing.T) {
@@ -105,9 +112,7 @@ func TestRenamedServer(t *testing.T) {
 		}, []string{"files:moved: approved", "files:new: approved", "files:off: approved", "files:ok: approved"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newFixture(t)
-			w.place(map[string]string{"fs": here})
-			w.lock()
+			w := lockedAt(t, here)
 			test.edit(w)
 			w.sync()
 			wantState(t, w, test.want...)
@@ -122,9 +127,7 @@ func TestRenamedServer(t *testing.T) {
 }
 
 func TestRenameAudit(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.lock()
+	w := lockedAt(t, here)
 	w.place(map[string]string{"files": here})
 	w.sync()
 	w.sync()
@@ -144,10 +147,8 @@ func TestRenameAudit(t *testing.T) {
 func TestRenamedWhileAToolIsAway(t *testing.T) {
 	for _, mode := range []string{"on_change", "off"} {
 		t.Run(mode, func(t *testing.T) {
-			w := newFixture(t)
 			url := here + `,"approval": "` + mode + `"`
-			w.place(map[string]string{"fs": url})
-			w.lock()
+			w := lockedAt(t, url)
 			w.Decide("fs:new", "approve")
 			all := w.Server("files").Tools
 			w.Server("files").Tools = []string{"ok"}
@@ -178,6 +179,7 @@ func TestRenameOfRefusedTools(t *testing.T) {
 		{"a second name", []map[string]string{{"fs": here + off, "files": here + off}}},
 		{"two names change places", []map[string]string{{"fs": here + off, "files": there + off}, {"fs": there + off, "files": here + off}}},
 		{"the first name goes to another server", []map[string]string{{"fs": there + off, "files": here + off}}},
+		{"a second name in another spelling", []map[string]string{{"fs": here + off, "files": "https://here.example.com/%6Dcp?tenant=b" + off}}},
 		{"two names for one", []map[string]string{{"other": here + off, "files": here + off}}},
 		{"a second name for a renamed server that has not listed yet", []map[string]string{
 			{"new": here + off + `,"enabled": false`},
@@ -188,9 +190,7 @@ func TestRenameOfRefusedTools(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newFixture(t)
-			w.place(map[string]string{"fs": here + off})
-			w.lock()
+			w := lockedAt(t, here+off)
 			w.Decide("fs:new", "block")
 			for _, edit := range test.edits {
 				w.place(edit)
@@ -226,51 +226,17 @@ func TestRenamedBack(t *testing.T) {
 }
 
 func TestRenameInterrupted(t *testing.T) {
-	for _, kept := range []bool{false, true} {
-		for n := 1; ; n++ {
-			w := newFixture(t)
-			w.place(map[string]string{"fs": here})
-			w.lock()
-			w.place(map[string]string{"files": here})
-			reached := w.failAt(n, kept)
-			if _, err := w.Syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
-				t.Fatal(err)
-			}
-			if !reached() {
-				if n < 6 { // config, four records, the catalog and its pointer
-					t.Errorf("only %d writes were interrupted", n-1)
-				}
-				break
-			}
-			w.Restart()
-			w.sync()
-			wantState(t, w, "files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved")
-			if !w.Record("files:off").Disabled {
-				t.Errorf("write %d, kept %v: a disabled tool is callable", n, kept)
-			}
+	// config, four records, the catalog and its pointer
+	interruptEach(t, 6, func(t *testing.T) *fixture {
+		w := lockedAt(t, here)
+		w.place(map[string]string{"files": here})
+		return w
+	}, func(t *testing.T, w *fixture) {
+		wantState(t, w, "files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved")
+		if !w.Record("files:off").Disabled {
+			t.Error("a disabled tool is callable")
 		}
-	}
-}
-
-func TestBaselineOfTwoNames(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"a": here, "b": here})
-	w.serve(map[string][]string{"a": {"read"}, "b": {"read"}})
-	w.sync()
-	w.sync()
-	wantState(t, w, "a:read: approved", "b:read: pending")
-}
-
-func TestBaselineOfATakenName(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.Server("fs").Tools = []string{"read"}
-	w.sync()
-	w.place(map[string]string{"fs": there})
-	w.Server("fs").Tools = []string{"read", "write"}
-	w.Restart()
-	w.sync()
-	wantState(t, w, "fs:read: pending", "fs:write: pending")
+	})
 }
 
 // Data of an earlier version: a baseline by name, and a current.json that names no servers.
@@ -305,23 +271,13 @@ func TestBaselineOfAServerThatLeft(t *testing.T) {
 	}
 }
 
-// A second name for a known address gets no baseline from a first list, however its URL is spelled.
+// A second name for a known address gets no baseline from a first list. The tests of
+// approval.BaselineIdentity have the spellings.
 func TestBaselineOfAnotherSpelling(t *testing.T) {
 	for _, test := range []struct{ known, other, want string }{
 		{"http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp", "pending"},
-		{"http://127.0.0.1:3000/mcp", "http://localhost.:3000/mcp/", "pending"},
-		{"http://127.0.0.1:3000/mcp", "http://[::ffff:127.0.0.1]:3000/mcp", "pending"},
-		{"http://[::1]:3000/mcp", "http://2130706433:3000/mcp", "pending"},
-		{"http://0.0.0.0:3000/mcp", "http://127.1:3000/mcp", "pending"},
-		{"https://192.0.2.1/mcp", "https://[::ffff:c000:201]/mcp", "pending"},
-		{here, here + "?tenant=b", "pending"},
 		{here + "?tenant=a", here + "?tenant=b", "pending"},
-		{here + "?tenant=a", here, "pending"},
-		{here, "https://here.example.com/%6Dcp?x", "pending"},
 		{"http://localhost:3000/mcp", "http://127.0.0.1:3001/mcp", "approved"},
-		{"http://localhost:3000/mcp", "https://127.0.0.1:3000/mcp", "approved"},
-		{"http://localhost:3000/mcp", "http://127.0.0.1:3000/other", "approved"},
-		{"https://192.0.2.1/mcp", "https://192.0.2.2/mcp", "approved"},
 		{here, there, "approved"},
 	} {
 		for _, stays := range []bool{true, false} {
@@ -362,21 +318,6 @@ func TestBaselineOfTwoSpellings(t *testing.T) {
 	wantState(t, w, "a:read: approved", "b:read: approved")
 }
 
-// A blocked or disabled item stays locked under another spelling of its server's address.
-func TestBlockAtAnotherSpelling(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": `http://localhost:3000/mcp,"approval":"off"`})
-	w.serve(map[string][]string{"fs": {"off", "no"}, "files": {"off", "no"}})
-	w.sync()
-	w.Decide("fs:off", "disable")
-	w.Decide("fs:no", "block")
-	w.place(map[string]string{"fs": `http://localhost:3000/mcp,"approval":"off"`, "files": `http://127.0.0.1:3000/mcp,"approval":"off"`})
-	w.sync()
-	if off, no := w.Record("files:off"), w.Record("files:no"); !off.Disabled || no.State != approval.Blocked {
-		t.Errorf("records = %+v, %+v", off, no)
-	}
-}
-
 // Data of the previous version: baselines by the exact URL, in the store and in a current.json
 // without places.
 func TestBaselineOfAnEarlierIdentity(t *testing.T) {
@@ -404,17 +345,13 @@ func TestBaselineOfAnEarlierIdentity(t *testing.T) {
 				cur.Servers = append(cur.Servers, catalog.ServerState{Name: name, Identity: b.Key()})
 			}
 			slices.Sort(cur.Baselines)
-			if err := baselines.PutBaselines(t.Context(), stored); err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, baselines.PutBaselines(t.Context(), stored))
 			if test.current {
 				data, err := json.Marshal(cur)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.OK(t, err)
 				w.Put(catalog.CurrentKey, string(data))
-			} else if err := w.Objects.Delete(t.Context(), catalog.CurrentKey); err != nil {
-				t.Fatal(err)
+			} else {
+				w.remove(catalog.CurrentKey)
 			}
 			w.place(second)
 			w.serve(map[string][]string{"new": {"read"}, "a": {"read"}})

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -31,9 +33,7 @@ func rested(t *testing.T, since time.Duration) *fixture {
 func (w *fixture) syncDue() catalog.Report {
 	w.T.Helper()
 	rep, err := w.Syncer.SyncDue(w.T.Context())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	require.OK(w.T, err)
 	return rep
 }
 
@@ -120,6 +120,9 @@ func TestSyncDueAsks(t *testing.T) {
 			if rep.Tools != len(rep.Servers) {
 				t.Errorf("%d tools of %d servers", rep.Tools, len(rep.Servers))
 			}
+			if name == "a decision" && !w.load().Tool(1).Approval.Disabled {
+				t.Error("the catalog does not have the decision")
+			}
 			if w.sync(); len(w.loads()) != len(rep.Servers) {
 				t.Errorf("a sync that a person requests loads %v", w.loads())
 			}
@@ -135,9 +138,7 @@ func TestSyncAfterClockWasAhead(t *testing.T) {
 		"single": {whole, func(w *fixture) { w.syncDue() }},
 		"shared": {func(w *fixture) { w.mustShare(true) }, func(w *fixture) { w.mustShare(false) }},
 		"assembly alone": {whole, func(w *fixture) {
-			if _, err := w.worker().Assemble(w.T.Context()); err != nil {
-				w.T.Fatal(err)
-			}
+			w.mustAssemble()
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,23 +158,5 @@ func TestSyncAfterClockWasAhead(t *testing.T) {
 				t.Errorf("%d tools of c, want 2; catalog created at %v", c.Tools, s.CreatedAt())
 			}
 		})
-	}
-}
-
-// The first sync after a decision about an idle server puts the decision into the catalog.
-func TestSyncDueHasDecisions(t *testing.T) {
-	w := rested(t, 100*time.Hour)
-	w.Clock.Wait(time.Minute)
-	w.Decide("b:y", "block")
-	w.Clock.Wait(time.Minute)
-	w.syncDue()
-	s := w.load()
-	if i, _ := s.Find(w.Record("b:y").ID()); s.Tool(i).Approval.State != approval.Blocked {
-		t.Errorf("the catalog has %s", s.Tool(i).Approval.State)
-	}
-	w.Clock.Wait(time.Minute)
-	w.Server("b").Tools = []string{"y", "new"}
-	if rep := w.syncDue(); rep.Resting != 3 || rep.Built {
-		t.Errorf("a minute later: %+v", rep)
 	}
 }

@@ -2,20 +2,17 @@ package catalog_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
-	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // slow returns a fixture that uses the fake clock of synctest. It has the servers s00, s01 … with
@@ -109,9 +106,7 @@ func TestSyncOutOfTime(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // loads may use 36 s of this: enough for three servers
 			rep, err := w.Syncer.Sync(ctx)
 			cancel()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			loads := slices.Clone(w.loads())
 			if len(loads) != 3 || rep.Unasked != 10-len(loads) {
 				t.Errorf("sync %d asks %v and reports %d unasked", n, loads, rep.Unasked)
@@ -138,47 +133,4 @@ func TestSyncOutOfTime(t *testing.T) {
 			t.Errorf("s01 = %+v, want the outcome of its last load", s.Outcome)
 		}
 	})
-}
-
-// A caller that goes away ends the sync; a deadline does not.
-func TestSyncCanceledWhileLoading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := slow(t, 3, func(string) time.Duration { return time.Second })
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(1500*time.Millisecond, cancel)
-		if _, err := w.Syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Sync = %v, want context.Canceled", err)
-		}
-		if w.exists(catalog.CurrentKey) {
-			t.Error("a catalog was stored")
-		}
-	})
-}
-
-// TestHangingServers loads real servers with a deadline. Most of the servers accept connections and
-// never answer.
-func TestHangingServers(t *testing.T) {
-	tools := map[string][]json.RawMessage{}
-	for i := range 31 {
-		tools[fmt.Sprintf("s%02d", i)] = []json.RawMessage{json.RawMessage(`{"name":"a"}`), json.RawMessage(`{"name":"b"}`)}
-	}
-	f := newFleet(t, tools)
-	for i := range 24 {
-		f.servers[fmt.Sprintf("s%02d", i)].Fail(upstreamtest.Hang())
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	rep, err := f.syncer.Sync(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rep.Tools != 14 {
-		t.Errorf("%d tools are in the catalog, want the 14 of the seven healthy servers", rep.Tools)
-	}
-	for _, s := range rep.Servers {
-		healthy := strings.Compare(s.Name, "s24") >= 0
-		if healthy != (s.Outcome.Status == outcome.Available) || healthy == s.Kept {
-			t.Errorf("%+v", s)
-		}
-	}
 }

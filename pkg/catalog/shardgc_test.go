@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
@@ -193,9 +195,7 @@ func read(t *testing.T, w *fixture, key string) string {
 	w.Objects.OnGet = nil
 	defer func() { w.Objects.OnGet = hook }()
 	o, err := w.Objects.Get(t.Context(), key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return string(o.Data)
 }
 
@@ -203,9 +203,7 @@ const fromTheFuture = `"format":2,"superseded":[],"later":{"n":[1,2]}`
 
 // A sync of this version keeps unknown members that a newer program wrote to current.json.
 func TestCurrentUnknownMembers(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
+	w := serving(t, "read")
 	w.sync()
 	w.Put(catalog.CurrentKey, strings.Replace(read(t, w, catalog.CurrentKey), `"format":2`, fromTheFuture, 1))
 	holds := func(when string) {
@@ -225,9 +223,7 @@ func TestCurrentUnknownMembers(t *testing.T) {
 }
 
 func TestCurrentOfANewerForm(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
+	w := serving(t, "read")
 	w.sync()
 	newer := strings.Replace(read(t, w, catalog.CurrentKey), `"format":2`, `"format":3`, 1)
 	w.Put(catalog.CurrentKey, newer)

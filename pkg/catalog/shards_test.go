@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search"
@@ -44,9 +46,7 @@ func (w *world) define(name string) ToolInput {
 		kind = tool.Prompt
 	}
 	d, err := tool.ParseItem(kind, []byte(raw))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.OK(w.t, err)
 	in := ToolInput{Definition: d}
 	if w.rng.IntN(3) > 0 {
 		in.Record = &approval.Record{Tool: name, Kind: kind, State: approval.Approved, CurrentHash: d.Hash, ApprovedHash: d.Hash, Rev: int64(w.version), UpdatedAt: time.Unix(int64(w.version), 0).UTC()}
@@ -114,9 +114,7 @@ func TestRebuildReadsAsBuild(t *testing.T) {
 	for seed := range uint64(3) {
 		w := newWorld(t, seed)
 		s, err := Build(Input{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		shards := 0
 		for range 30 {
 			clear(w.changed)
@@ -127,9 +125,7 @@ func TestRebuildReadsAsBuild(t *testing.T) {
 				t.Fatal(err)
 			}
 			want, err := Build(w.all())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			same(t, want, s)
 			full(t, s)
 			shards = max(shards, len(s.shards))
@@ -209,17 +205,13 @@ func base(t *testing.T) (Input, *Snapshot) {
 		s := ServerInput{Name: fmt.Sprintf("s%02d", i), Enabled: true}
 		for j := range 5 {
 			d, err := tool.ParseItem(tool.Tool, fmt.Appendf(nil, `{"name":"do_it_%d_%d","description":"Use do_it_%d_0 first, or else %s there."}`, i, j, i+1, "`bake` tool"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			s.Tools = append(s.Tools, ToolInput{Definition: d})
 		}
 		in.Servers = append(in.Servers, s)
 	}
 	s, err := Build(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if len(s.shards) < 9 {
 		t.Fatalf("%d shards", len(s.shards))
 	}
@@ -239,9 +231,7 @@ func changed(prev, s *Snapshot) (list []string) {
 func TestRebuildTouchesOneShard(t *testing.T) {
 	define := func(raw string) ToolInput {
 		d, err := tool.ParseItem(tool.Tool, []byte(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return ToolInput{Definition: d}
 	}
 	for _, tt := range []struct {
@@ -280,9 +270,7 @@ func TestRebuildTouchesOneShard(t *testing.T) {
 				}
 			}
 			s, err := Rebuild(prev, in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			if diff := cmp.Diff(tt.want, changed(prev, s)); diff != "" {
 				t.Errorf("changed shards (-want +got):\n%s", diff)
 			}
@@ -302,9 +290,7 @@ func TestRebuildAnotherRecipe(t *testing.T) {
 	shards := slices.Clone(prev.shards)
 	shards[3] = &part
 	s, err := Rebuild(newSnapshot(shards), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if s.shards[3] == &part || s.shards[3].made != recipe || s.shards[2] != prev.shards[2] || s.SHA256() != want {
 		t.Error("Rebuild shares the shard of another recipe, or does not share other shards")
 	}

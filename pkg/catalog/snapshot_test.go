@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,9 +26,7 @@ import (
 func define(t testing.TB, raw string) catalog.ToolInput {
 	t.Helper()
 	d, err := tool.ParseItem(tool.Tool, []byte(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return catalog.ToolInput{Definition: d}
 }
 
@@ -102,9 +99,7 @@ func sample(t testing.TB) catalog.Input {
 func build(t testing.TB, in catalog.Input) *catalog.Snapshot {
 	t.Helper()
 	s, err := catalog.Build(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return s
 }
 
@@ -113,9 +108,7 @@ func reopened(t *testing.T) (catalog.Input, *catalog.Snapshot) {
 	t.Helper()
 	in := sample(t)
 	s, err := catalog.Decode(bytes.Clone(build(t, in).Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return in, s
 }
 
@@ -295,9 +288,7 @@ func TestBuildRefuses(t *testing.T) {
 
 func TestDecodeEmpty(t *testing.T) {
 	s, err := catalog.Decode(build(t, catalog.Input{}).Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if s.Len() != 0 || s.Items() != 0 || len(s.Servers()) != 0 || s.Index().Len() != 0 {
 		t.Errorf("Len %d, Servers %v, index %d", s.Len(), s.Servers(), s.Index().Len())
 	}
@@ -311,55 +302,37 @@ func TestDecodeDamage(t *testing.T) {
 			t.Errorf("Decode of %d bytes = %v, want ErrUnusable", len(b), err)
 		}
 	}
-	t.Run("cut short", func(t *testing.T) {
-		for n := range good {
-			refuse(t, good[:n:n])
-		}
-	})
-	t.Run("bytes too many", func(t *testing.T) { refuse(t, append(bytes.Clone(good), 0)) })
-	t.Run("other magic", func(t *testing.T) { refuse(t, append([]byte("PCAX"), good[4:]...)) })
-	t.Run("other version", func(t *testing.T) {
+	for n := range good {
+		refuse(t, good[:n:n])
 		b := bytes.Clone(good)
-		b[4]++
+		b[n] ^= 0x10
 		refuse(t, b)
-	})
-	t.Run("any one byte", func(t *testing.T) {
-		for at := range good {
+	}
+	for at := 12; at < 44; at += 4 {
+		if at == 36 { // the version of the rules may have any value
+			continue
+		}
+		for _, n := range []uint32{1 << 31, 1<<32 - 1, 1 << 26} {
 			b := bytes.Clone(good)
-			b[at] ^= 0x10
-			refuse(t, b)
+			binary.LittleEndian.PutUint32(b[at:], n)
+			refuse(t, resum(b))
 		}
-	})
-	t.Run("huge counts", func(t *testing.T) {
-		for at := 12; at < 44; at += 4 {
-			if at == 36 { // the version of the rules may have any value
-				continue
-			}
-			for _, n := range []uint32{1 << 31, 1<<32 - 1, 1 << 26} {
-				b := bytes.Clone(good)
-				binary.LittleEndian.PutUint32(b[at:], n)
-				refuse(t, resum(b))
-			}
-		}
-	})
-	t.Run("ids out of order", func(t *testing.T) {
-		refuse(t, resum(bytes.Replace(good, []byte("fs:delete_file"), []byte("fs:zelete_file"), 1)))
-	})
-	t.Run("items out of order", func(t *testing.T) {
-		refuse(t, resum(bytes.Replace(good, []byte("fs:resource:file:///a:b"), []byte("fs:aesource:file:///a:b"), 1)))
-	})
-	t.Run("a tool among the items", func(t *testing.T) {
-		refuse(t, resum(bytes.Replace(good, []byte("texts:resource:"), []byte("texts:resourcf:"), 1)))
-	})
-	t.Run("an item among the tools", func(t *testing.T) {
-		b := bytes.Clone(good)
-		binary.LittleEndian.PutUint32(b[16:], binary.LittleEndian.Uint32(b[16:])+1)
-		binary.LittleEndian.PutUint32(b[40:], binary.LittleEndian.Uint32(b[40:])-1)
-		refuse(t, resum(b))
-	})
-	t.Run("tool of no server", func(t *testing.T) {
-		refuse(t, resum(bytes.Replace(good, []byte("fs:odd.Name-1"), []byte("gs:odd.Name-1"), 1)))
-	})
+	}
+	for name, change := range map[string][2]string{
+		"ids out of order":       {"fs:delete_file", "fs:zelete_file"},
+		"items out of order":     {"fs:resource:file:///a:b", "fs:aesource:file:///a:b"},
+		"a tool among the items": {"texts:resource:", "texts:resourcf:"},
+		"a tool of no server":    {"fs:odd.Name-1", "gs:odd.Name-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refuse(t, resum(bytes.Replace(good, []byte(change[0]), []byte(change[1]), 1)))
+		})
+	}
+	refuse(t, append(bytes.Clone(good), 0))
+	items := bytes.Clone(good) // an item among the tools
+	binary.LittleEndian.PutUint32(items[16:], binary.LittleEndian.Uint32(items[16:])+1)
+	binary.LittleEndian.PutUint32(items[40:], binary.LittleEndian.Uint32(items[40:])-1)
+	refuse(t, resum(items))
 }
 
 // resum corrects the checksum, so that damage reaches the later checks.
@@ -440,48 +413,4 @@ func ExampleBuild() {
 	i, _ := again.Find(tool.ID{Server: "fs", Name: "read"})
 	fmt.Println(again.ID(i), again.Tool(i).Signature)
 	// Output: fs:read (path:string)
-}
-
-// many is a catalog of n tools of about a kilobyte.
-func many(b testing.TB, n int) catalog.Input {
-	b.Helper()
-	byServer := map[string][]catalog.ToolInput{}
-	for i := range n {
-		t := define(b, fmt.Sprintf(`{"name":"tool_%d","description":"Does %s number %d.","inputSchema":{"type":"object","properties":{"path_%d":{"type":"string","description":%q}}}}`,
-			i, strings.Repeat("something useful ", 10), i, i, strings.Repeat("words about it ", 40)))
-		server := fmt.Sprintf("server-%d", i%70)
-		t.Record = &approval.Record{Server: server, Tool: t.Definition.Name, State: approval.Approved, ApprovedHash: t.Definition.Hash, CurrentHash: t.Definition.Hash, Rev: 1}
-		byServer[server] = append(byServer[server], t)
-	}
-	var in catalog.Input
-	for name, tools := range byServer {
-		in.Servers = append(in.Servers, catalog.ServerInput{Name: name, Enabled: true, Tools: tools})
-	}
-	slices.SortFunc(in.Servers, func(x, y catalog.ServerInput) int { return strings.Compare(x.Name, y.Name) })
-	return in
-}
-
-func BenchmarkDecode(b *testing.B) {
-	for _, n := range []int{527, 10_000} {
-		blob := build(b, many(b, n)).Encode()
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := catalog.Decode(blob); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(len(blob))/float64(n), "B/tool")
-		})
-	}
-}
-
-func BenchmarkTool(b *testing.B) {
-	s := build(b, many(b, 1000))
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if s.Tool(i%1000).Definition.Hash == "" {
-			b.Fatal("no hash")
-		}
-	}
 }

@@ -55,9 +55,7 @@ func TestRequiredServerDown(t *testing.T) {
 }
 
 func TestConfigRefused(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
+	w := serving(t, "read")
 	good := w.sync()
 	w.Put(config.Key, `{"mcpServers":{"git":{"url":"not a url","oops":1}}}`)
 	for _, name := range []string{"same process", "new process"} {
@@ -97,38 +95,8 @@ func TestConfigMissing(t *testing.T) {
 	}
 }
 
-func TestCatalogDamaged(t *testing.T) {
-	damage := map[string]func(w *fixture, sha256 string){
-		"current.json is no JSON": func(w *fixture, _ string) { w.Put(catalog.CurrentKey, "oops") },
-		"current.json is empty":   func(w *fixture, _ string) { w.Put(catalog.CurrentKey, "{}") },
-		"snapshot is damaged":     func(w *fixture, sha256 string) { w.Put(catalog.Key(sha256), "PCAT") },
-		"snapshot is another": func(w *fixture, sha256 string) {
-			w.Put(catalog.Key(sha256), string(build(w.T, catalog.Input{}).Encode()))
-		},
-		"snapshot is missing": func(w *fixture, _ string) {
-			w.Put(catalog.CurrentKey, fmt.Sprintf(`{"sha256":"%064d"}`, 7))
-		},
-	}
-	for name, do := range damage {
-		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			w.ConfigureOnly(map[string]string{"fs": ""})
-			w.Server("fs").Tools = []string{"read"}
-			rep := w.sync()
-			do(w, rep.Snapshot)
-			w.Restart()
-			if got := w.sync(); got.Snapshot != rep.Snapshot || !got.Stored {
-				t.Errorf("snapshot %s, stored %v", got.Snapshot, got.Stored)
-			}
-			wantState(t, w, "fs:read: approved")
-		})
-	}
-}
-
 func TestSyncCanceled(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
+	w := serving(t, "read")
 	ctx, cancel := context.WithCancel(t.Context())
 	w.After = func(context.Context) { cancel() }
 	if _, err := w.Syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
@@ -162,6 +130,32 @@ func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
 	return func() bool {
 		w.Objects.OnPut, w.Approvals.OnPut, w.Approvals.Documents.OnPut = nil, nil, nil
 		return count >= n
+	}
+}
+
+// interruptEach fails the first, second, … write of a sync of a new fixture, with and without
+// effect. It calls check after the next sync of a new process. A sync has at least the given number
+// of writes.
+func interruptEach(t *testing.T, least int, begin func(*testing.T) *fixture, check func(*testing.T, *fixture)) {
+	for _, kept := range []bool{false, true} {
+		for n, more := 1, true; more; n++ {
+			t.Run(fmt.Sprintf("write %d, kept %v", n, kept), func(t *testing.T) {
+				w := begin(t)
+				reached := w.failAt(n, kept)
+				if _, err := w.Syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
+					t.Fatal(err)
+				}
+				if more = reached(); !more {
+					if n < least {
+						t.Errorf("only %d writes were interrupted", n-1)
+					}
+					return
+				}
+				w.Restart()
+				w.sync()
+				check(t, w)
+			})
+		}
 	}
 }
 
@@ -203,9 +197,7 @@ func TestSyncInterrupted(t *testing.T) {
 // such a write.
 func interrupted(t *testing.T, n int, kept, restart bool) bool {
 	t.Helper()
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
-	w.serve(map[string][]string{"fs": {"read", "write"}, "git": {"log"}})
+	w := servers(t, map[string][]string{"fs": {"read", "write"}, "git": {"log"}})
 	reached := w.failAt(n, kept)
 	for range 2 {
 		_, err := w.Syncer.Sync(t.Context())
@@ -247,9 +239,7 @@ func TestStoreUnreadable(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			w.ConfigureOnly(map[string]string{"fs": ""})
-			w.Server("fs").Tools = []string{"read"}
+			w := serving(t, "read")
 			breakIt(w)
 			if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, errStore) {
 				t.Errorf("Sync = %v, want the store's error", err)
@@ -259,25 +249,6 @@ func TestStoreUnreadable(t *testing.T) {
 				t.Error("a catalog was stored")
 			}
 		})
-	}
-}
-
-func TestConfigUnread(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
-	w.sync()
-	for _, name := range []string{"same process", "new process"} {
-		w.Objects.OnGet = onKey(config.Key)
-		rep := w.sync()
-		if !errors.Is(rep.ConfigErr, errStore) || rep.Tools != 1 {
-			t.Errorf("%s: ConfigErr = %v, %d tools", name, rep.ConfigErr, rep.Tools)
-		}
-		w.Objects.OnGet = nil
-		if rep := w.sync(); rep.ConfigErr != nil {
-			t.Errorf("%s: ConfigErr = %v after the store came back", name, rep.ConfigErr)
-		}
-		w.Restart()
 	}
 }
 

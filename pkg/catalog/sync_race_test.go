@@ -8,13 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
@@ -31,10 +33,25 @@ func (w *fixture) once(do func(ctx context.Context)) {
 	}
 }
 
+// overtake begins a sync of another process and pauses it while it loads. It ends during the next
+// load of the fixture.
+func (w *fixture) overtake(earlier *gatewaytest.Servers) {
+	began, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	earlier.After = func(context.Context) { close(began); <-goOn }
+	first := catalog.NewSyncer(w.Objects, w.Approvals, earlier, &catalog.SyncOptions{Now: w.Clock.Now})
+	go func() {
+		_, err := first.Sync(w.T.Context())
+		done <- err
+	}()
+	<-began
+	w.once(func(context.Context) {
+		close(goOn)
+		require.OK(w.T, <-done)
+	})
+}
+
 func TestSyncRace(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
+	w := serving(t, "read")
 	w.sync()
 	later := w.other(map[string][]string{"fs": {"read", "write"}})
 	w.once(func(ctx context.Context) {
@@ -54,28 +71,11 @@ func TestSyncRace(t *testing.T) {
 }
 
 func TestSyncRaceInTheStore(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
-	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
+	w := servers(t, map[string][]string{"fs": {"read"}, "git": {"log"}})
 	// The earlier sync pauses while it loads. Then the later sync begins, and the earlier sync
 	// moves the catalog first.
-	earlier := listing(map[string][]string{"fs": {"read"}, "git": {"log", "push"}})
-	began, goOn := make(chan struct{}), make(chan struct{})
-	earlier.After = func(context.Context) { close(began); <-goOn }
-	first := catalog.NewSyncer(w.Objects, w.Approvals, earlier, &catalog.SyncOptions{Now: w.Clock.Now})
-	done := make(chan error)
-	go func() {
-		_, err := first.Sync(t.Context())
-		done <- err
-	}()
-	<-began
+	w.overtake(listing(map[string][]string{"fs": {"read"}, "git": {"log", "push"}}))
 	w.Server("git").Outcome = transient()
-	w.once(func(context.Context) {
-		close(goOn)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 	rep := w.sync()
 	if rep.Superseded || rep.Servers[1].Outcome.Status != "transient" {
 		t.Errorf("report = %+v", rep)
@@ -92,22 +92,8 @@ func TestSyncDueRace(t *testing.T) {
 	w.Decide("a:x", "disable")
 	earlier := listing(map[string][]string{"a": {"x"}, "b": {"y"}, "c": {"z", "new"}})
 	earlier.Server("b").Outcome = transient()
-	began, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
-	earlier.After = func(context.Context) { close(began); <-goOn }
-	first := catalog.NewSyncer(w.Objects, w.Approvals, earlier,
-		&catalog.SyncOptions{Now: w.Clock.Now})
-	go func() {
-		_, err := first.Sync(t.Context())
-		done <- err
-	}()
-	<-began
+	w.overtake(earlier)
 	w.Clock.Wait(time.Second)
-	w.once(func(context.Context) {
-		close(goOn)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 	if rep := w.syncDue(); rep.Resting != 2 || rep.Superseded {
 		t.Errorf("report = %+v", rep)
 	}
@@ -118,9 +104,7 @@ func TestSyncDueRace(t *testing.T) {
 }
 
 func TestSyncRaceOfConfigs(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
-	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
+	w := servers(t, map[string][]string{"fs": {"read"}, "git": {"log"}})
 	// A sync whose clock is behind uses the new config and ends first. Its start time is earlier,
 	// so if only times counted, the old config would win.
 	behind := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: func() time.Time { return day(1).Add(-time.Hour) }})
@@ -138,9 +122,7 @@ func TestSyncRaceOfConfigs(t *testing.T) {
 }
 
 func TestSyncWriteWithALostAnswer(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
+	w := serving(t, "read")
 	// A driver that retries after a lost answer finds its own write.
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.CurrentKey {
@@ -155,17 +137,18 @@ func TestSyncWriteWithALostAnswer(t *testing.T) {
 }
 
 func TestSyncRaceWithoutEnd(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
-		if key == catalog.CurrentKey {
-			return false, object.ErrConflict
+	synctest.Test(t, func(t *testing.T) { // without the pauses between attempts
+		w := serving(t)
+		w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+			if key == catalog.CurrentKey {
+				return false, object.ErrConflict
+			}
+			return false, nil
 		}
-		return false, nil
-	}
-	if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, object.ErrConflict) {
-		t.Errorf("Sync = %v, want ErrConflict", err)
-	}
+		if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, object.ErrConflict) {
+			t.Errorf("Sync = %v, want ErrConflict", err)
+		}
+	})
 }
 
 func TestDecisionDuringASync(t *testing.T) {
@@ -232,9 +215,7 @@ func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 	w.sync()
 	wantState(t, w, "fs:read: pending", "fs:write: pending")
 	since, err := approvaltest.AllChanges(t.Context(), w.Approvals, w.load().CreatedAt())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if diff := cmp.Diff([]approval.Decision{w.Record("fs:read").Decision()}, since); diff != "" {
 		t.Errorf("decisions since the catalog was made (-want +got):\n%s", diff)
 	}
@@ -245,9 +226,7 @@ func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 // A sync uses the records instead of its cache: another process may have written records that this
 // sync then changes back.
 func TestRecordsOfAnotherSync(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.Server("fs").Tools = []string{"read"}
+	w := serving(t, "read")
 	w.sync()
 	if _, err := w.other(map[string][]string{"fs": {`{"name":"read","title":"new"}`}}).Sync(t.Context()); err != nil {
 		t.Fatal(err)
@@ -262,9 +241,7 @@ func TestRecordsOfAnotherSync(t *testing.T) {
 
 func TestSyncCallersShareARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t)
-		w.ConfigureOnly(map[string]string{"fs": ""})
-		w.Server("fs").Tools = []string{"one"}
+		w := serving(t, "one")
 		var mu sync.Mutex
 		loads, atOnce, most := 0, 0, 0
 		w.After = func(context.Context) {
@@ -299,9 +276,7 @@ func TestSyncCallersShareARun(t *testing.T) {
 
 func TestSyncCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t)
-		w.ConfigureOnly(map[string]string{"fs": ""})
-		w.Server("fs").Tools = []string{"one"}
+		w := serving(t, "one")
 		w.After = func(ctx context.Context) {
 			select {
 			case <-ctx.Done():
@@ -326,8 +301,7 @@ func TestSyncCallerGivesUp(t *testing.T) {
 
 func TestSyncWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t)
-		w.ConfigureOnly(map[string]string{"fs": ""})
+		w := serving(t)
 		w.After = func(context.Context) { time.Sleep(time.Minute) }
 		var wg sync.WaitGroup
 		wg.Go(func() { w.sync() })
@@ -339,21 +313,4 @@ func TestSyncWaitingEnds(t *testing.T) {
 		}
 		wg.Wait()
 	})
-}
-
-func TestLastGoodConfig(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.sync()
-	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
-	w.sync()
-	want, err := w.Objects.Get(t.Context(), config.Key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Put(config.Key, "{")
-	src := catalog.ConfigFile.Load(t.Context(), w.Objects, object.Source[config.Config]{}, w.Clock.Now())
-	if diff := cmp.Diff(string(want.Data), string(src.Data)); diff != "" || !src.Stale() {
-		t.Errorf("stale %v, config (-want +got):\n%s", src.Stale(), diff)
-	}
 }

@@ -7,21 +7,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// crowded is a fixture with 70 servers of n tools in all.
-func crowded(t testing.TB, n int) *fixture {
-	w := newFixture(t)
-	servers := map[string]string{}
-	for _, s := range many(t, n).Servers {
-		servers[s.Name] = ""
-		for _, x := range s.Tools {
-			w.Server(s.Name).Tools = append(w.Server(s.Name).Tools, string(x.Definition.Raw))
-		}
-	}
-	w.ConfigureOnly(servers)
-	w.sync()
-	return w
-}
-
 func TestUnchangedCatalogIsNotBuilt(t *testing.T) { bothWays(t, unchangedCatalogIsNotBuilt) }
 
 func unchangedCatalogIsNotBuilt(w *fixture) {
@@ -75,9 +60,7 @@ func unchangedCatalogIsNotBuilt(w *fixture) {
 // A sync does not treat another process's catalog as its own, even if it equals the previous
 // catalog.
 func TestUnchangedCatalogOfAnotherProcess(t *testing.T) {
-	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""})
-	w.serve(map[string][]string{"fs": {"read"}})
+	w := serving(t, "read")
 	w.sync()
 	w.sync()
 	other := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})

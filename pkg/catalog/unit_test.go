@@ -6,9 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
+	"testing/synctest"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
@@ -55,31 +53,27 @@ func TestUnitsWhateverAnswersFirst(t *testing.T) {
 
 // While the records of servers cannot be read, the number of collected answers is bounded.
 func TestUnworkedAnswersAreBounded(t *testing.T) {
-	const servers = 200
-	w := newFixture(t)
-	urls := map[string]string{}
-	for i := range servers {
-		urls[fmt.Sprintf("s%03d", i)] = ""
-		w.Serve(fmt.Sprintf("s%03d", i), "x")
-	}
-	w.ConfigureOnly(urls)
-	release := make(chan struct{})
-	loader := &reordered{Servers: w.Servers, order: func([]outcome.Outcome) {}}
-	w.Syncer = catalog.NewSyncer(w.Objects, slowRecords{w.Approvals, release}, loader, &catalog.SyncOptions{Now: w.Clock.Now})
-	ended := make(chan catalog.Report)
-	go func() { ended <- w.sync() }()
-	var before int64 = -1
-	for now := loader.outcomes.Load(); now == 0 || now != before; now = loader.outcomes.Load() {
-		before = now
-		time.Sleep(100 * time.Millisecond)
-	}
-	if before > 40 {
-		t.Errorf("the sync collected %d answers while it could process none", before)
-	}
-	close(release)
-	if rep := <-ended; rep.New != servers || loader.outcomes.Load() != servers {
-		t.Errorf("%d tools are new, %d answers collected", rep.New, loader.outcomes.Load())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100
+		w := newFixture(t)
+		for i := range n {
+			w.Serve(fmt.Sprintf("s%03d", i), "x")
+		}
+		w.Configure(nil)
+		release := make(chan struct{})
+		loader := &reordered{Servers: w.Servers, order: func([]outcome.Outcome) {}}
+		w.Syncer = catalog.NewSyncer(w.Objects, slowRecords{w.Approvals, release}, loader, &catalog.SyncOptions{Now: w.Clock.Now})
+		ended := make(chan catalog.Report)
+		go func() { ended <- w.sync() }()
+		synctest.Wait()
+		if got := loader.outcomes.Load(); got > 40 {
+			t.Errorf("the sync collected %d answers while it could process none", got)
+		}
+		close(release)
+		if rep := <-ended; rep.New != n || loader.outcomes.Load() != n {
+			t.Errorf("%d tools are new, %d answers collected", rep.New, loader.outcomes.Load())
+		}
+	})
 }
 
 // slowRecords is a store whose records cannot be read before a channel is closed.
@@ -91,31 +85,4 @@ type slowRecords struct {
 func (s slowRecords) RecordsIfChanged(ctx context.Context, server, mark string) ([]approval.Record, string, error) {
 	<-s.release
 	return s.Mem.RecordsIfChanged(ctx, server, mark)
-}
-
-// A changed list of one server leads to the same catalog as a build from all servers.
-func TestOneChangedServerGivesTheSameCatalog(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"a": here, "b": "https://b.example/mcp"})
-	w.serve(map[string][]string{"a": {"ok", "off", "bad", "later"}, "b": {"x"}})
-	w.sync()
-	w.Decide("a:off", "disable")
-	w.Decide("a:bad", "block")
-	w.Server("a").Tools = []string{"ok", "off", "bad", `{"name":"later","title":"changed"}`, "new"}
-	w.sync()
-	w.Server("b").Tools = []string{"x", "y"}
-	got := w.sync() // uses the last items of a
-	want := w.load()
-	w.remove(catalog.CurrentKey) // the next sync starts without a catalog
-	w.Restart()
-	if rep := w.sync(); rep.Snapshot != got.Snapshot {
-		t.Errorf("built from all servers, the catalog is %s; built from one changed server, %s",
-			rep.Snapshot, got.Snapshot)
-		s := w.load()
-		for i := range s.Items() {
-			if diff := cmp.Diff(s.Tool(i), want.Tool(i)); diff != "" {
-				t.Errorf("%v (-from all +from one):\n%s", s.ID(i), diff)
-			}
-		}
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
+
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -35,9 +37,7 @@ func TestWitness(t *testing.T) {
 			in := catalog.ServerInput{Name: "fs", Enabled: true}
 			for _, x := range test.tools {
 				d, err := tool.ParseItem(tool.Tool, fmt.Appendf(nil, `{"name":%q,"description":%q}`, x.name, strings.Repeat("x", x.size)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.OK(t, err)
 				tool := catalog.ToolInput{Definition: d}
 				if x.minute > 0 {
 					tool.Record = &approval.Record{Server: "fs", Tool: x.name, CurrentHash: d.Hash, Rev: 1, UpdatedAt: day(1).Add(time.Duration(x.minute) * time.Minute)}
@@ -48,9 +48,7 @@ func TestWitness(t *testing.T) {
 				in.Tools = append(in.Tools, tool)
 			}
 			s, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{in}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			got := ""
 			if i, ok := s.Witness(); ok {
 				got = s.ID(i).Name

@@ -30,9 +30,7 @@ func TestSharedStoreSetBack(t *testing.T) {
 			before := w.Approvals.Copy()
 			w.Clock.Wait(time.Minute)
 			w.Decide(c.id, "block")
-			if _, err := w.worker().Assemble(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.mustAssemble()
 			w.lose(before)
 			w.Clock.Wait(time.Minute)
 			if _, err := c.syncs(w); err != nil {
