@@ -181,14 +181,6 @@ func TestPages(t *testing.T) {
 	})
 }
 
-func TestServerWithoutTools(t *testing.T) {
-	for _, protocol := range []upstreamtest.Protocols{upstreamtest.Modern, upstreamtest.Legacy} {
-		if out := newFixture(t, Options{}, upstreamtest.Options{Protocols: protocol, NoTools: true}).available(); out.Reason != "" || len(out.Tools) != 0 {
-			t.Errorf("era %d: Load = %+v", protocol, out)
-		}
-	}
-}
-
 func TestHandshakeIsShared(t *testing.T) {
 	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 	var wg sync.WaitGroup

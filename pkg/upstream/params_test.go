@@ -122,26 +122,14 @@ func TestCallKeepsBytes(t *testing.T) {
 	}
 }
 
-func TestNameHeader(t *testing.T) {
-	if _, err := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern}).call(Call{Name: "wetter für Köln"}); err != nil {
-		t.Errorf("Call of a name that needs encoding = %v", err)
-	}
-}
-
+// The tests of mcp.HeaderParams have the other types.
 func TestParameterHeaders(t *testing.T) {
-	schema := json.RawMessage(`{"type":"object","properties":{
-		"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"dry":{"type":"boolean","x-mcp-header":"Dry"},
-		"deep":{"type":"object","properties":{"er":{"type":"string","x-mcp-header":"Deeper"}}},
-		"none":{"type":"string","x-mcp-header":"None"},"null":{"type":"string","x-mcp-header":"Null"},"big":{"type":"integer","x-mcp-header":"Big"},
-		"wrong":{"type":"string","x-mcp-header":"Wrong"}}}`)
+	schema := json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"wrong":{"type":"string","x-mcp-header":"Wrong"}}}`)
 	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
-	_, err := f.call(Call{Name: "x", Schema: schema, Arguments: json.RawMessage(
-		`{"region":"Köln","n":42.0,"dry":false,"deep":{"er":"a b"},"null":null,"big":9007199254740993,"wrong":[1]}`)})
+	_, err := f.call(Call{Name: "wetter für Köln", Schema: schema, Arguments: json.RawMessage(`{"region":"Köln","n":42.0,"wrong":[1]}`)})
 	require.OK(t, err)
 	h := f.servers[0].Calls()[0].Header
-	for name, want := range map[string]string{
-		"Region": "=?base64?S8O2bG4=?=", "N": "42", "Dry": "false", "Deeper": "a b", "None": "", "Null": "", "Big": "", "Wrong": "",
-	} {
+	for name, want := range map[string]string{"Region": "=?base64?S8O2bG4=?=", "N": "42", "Wrong": ""} {
 		if got := h.Get("Mcp-Param-" + name); got != want {
 			t.Errorf("Mcp-Param-%s = %q, want %q", name, got, want)
 		}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"encoding/base64"
 	"errors"
 	"net/url"
 	"slices"
@@ -108,8 +109,9 @@ func TestUpstreamErrorsHideSecrets(t *testing.T) {
 		`{"header":"Bearer sk-s3cr3t/1","n":9007199254740993,"z":[1.0]}`:       `{"header":"[secret]","n":9007199254740993,"z":[1.0]}`,
 		`["\u0073k-s3cr3t\/1", "quo\"te \\", {"sk-s3cr3t/1" : true}, "å", ""]`: `["[secret]", "quo\"te \\", {"[secret]" : true}, "å", ""]`,
 		`"sk-s3cr3t%2F1"`: `"[secret]"`,
-		`12345678`:        `12345678`,
-		`null`:            `null`,
+		`"` + base64.StdEncoding.EncodeToString([]byte("x:sk-s3cr3t/1")) + `"`: `"eDp[secret]Q=="`,
+		`12345678`: `12345678`,
+		`null`:     `null`,
 	} {
 		f := newFixture(t, Options{}, upstreamtest.Options{Call: failing(-32000, message, in)})
 		f.targets[0].Headers = map[string]string{"Authorization": "Bearer sk-s3cr3t/1", "X-Tenant": "12345678"}

@@ -137,36 +137,32 @@ func (n *notebook) ops(want string) {
 }
 
 func TestAgentsSessions(t *testing.T) {
-	withNotebook(t, "are apart", func(t *testing.T, n *notebook) {
+	withNotebook(t, "are apart, and follow their owner to another instance", func(t *testing.T, n *notebook) {
 		n.available()
-		n.write(n.Client, "a", "of a")
-		n.reads(n.Client, "b", "")
-		n.write(n.Client, "b", "of b")
-		n.reads(n.Client, "a", "of a")
-		n.reads(n.Client, "b", "of b")
+		first, second := n.instance(), n.instance()
+		owners := []session.Owner{
+			owner("a"), owner("b"), {Way: "iam", Agent: "a"},
+			{Way: "jwt", Agent: "a", User: "https://login.example.com ann"}, {Way: "jwt", Agent: "a", User: "https://login.example.com bob"},
+		}
+		for _, o := range owners {
+			if _, err := n.try(first, o, "write", fmt.Sprint(o)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []*Client{first, second, first} {
+			for _, o := range owners {
+				if got, err := n.try(c, o, "read", ""); err != nil || got != fmt.Sprint(o) {
+					t.Errorf("%v reads %q, %v", o, got, err)
+				}
+			}
+		}
 		list := n.Received("tools/list")[0].Header.Get(mcp.HeaderSession)
 		for _, r := range n.Calls() {
 			if r.Header.Get(mcp.HeaderSession) == list {
 				t.Errorf("%s was sent on the session of the load", r.Body)
 			}
 		}
-		n.open(3)
-	})
-	withNotebook(t, "are separate for each authentication method", func(t *testing.T, n *notebook) {
-		n.write(n.Client, "a", "of a")
-		if got, err := n.try(n.Client, session.Owner{Way: "iam", Agent: "a"}, "read", ""); err != nil || got != "" {
-			t.Errorf("read = %s, %v", got, err)
-		}
-	})
-	withNotebook(t, "follow the agent to another instance", func(_ *testing.T, n *notebook) {
-		first, second := n.instance(), n.instance()
-		n.write(first, "a", "of a")
-		n.reads(second, "a", "of a")
-		n.reads(second, "b", "")
-		n.write(second, "b", "of b")
-		n.reads(first, "b", "of b")
-		n.reads(first, "a", "of a")
-		n.open(2) // second ended the session that it opened before it read the store
+		n.open(len(owners) + 1) // second ended the sessions that it opened before it read the store
 	})
 	withNotebook(t, "are shared if the operator says so", func(_ *testing.T, n *notebook) {
 		n.targets[0].Shared = true
@@ -202,32 +198,6 @@ func TestAgentsSessions(t *testing.T) {
 		}
 		wg.Wait()
 		n.handshakes(3)
-	})
-}
-
-// Two users of one agent have separate sessions, and so has the agent without a user.
-func TestUsersSessions(t *testing.T) {
-	withNotebook(t, "are separate on each instance", func(t *testing.T, n *notebook) {
-		first, second := n.instance(), n.instance()
-		of := func(user string) session.Owner {
-			o := owner("a")
-			o.User = user
-			return o
-		}
-		users := []string{"", "https://login.example.com ann", "https://login.example.com bob"}
-		for _, user := range users {
-			if _, err := n.try(first, of(user), "write", "of "+user); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, c := range []*Client{first, second} {
-			for _, user := range users {
-				if got, err := n.try(c, of(user), "read", ""); err != nil || got != "of "+user {
-					t.Errorf("%q reads %q, %v", user, got, err)
-				}
-			}
-		}
-		n.open(len(users))
 	})
 }
 
