@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -44,14 +45,15 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// FuzzOpen ranks with every index that opens. Damaged bytes cause an error or an answer, but no
-// panic.
+// FuzzOpen joins every index that opens with itself and with a valid index, and ranks. Damaged bytes
+// cause an error or an answer, but no panic.
 func FuzzOpen(f *testing.F) {
 	good := built(docs("read_file", "write_file", "検索"))
 	f.Add(good, "read files")
 	f.Add(good[:len(good)-5], "raed")
 	f.Add(builtWith(docs("read"), &embedding.Table{}, ""), "read")
 	f.Add([]byte(magic), "")
+	f.Add(built(nil), "read")
 	f.Fuzz(func(t *testing.T, data []byte, query string) {
 		ix, err := Open(data)
 		if err != nil {
@@ -61,13 +63,17 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		n := min(ix.Len(), 1000)
-		r := ix.Rank(ix.Query(query), fullSet(n), 10, Options{})
-		if len(r.Hits) > 10 || r.Total > n || r.Total < len(r.Hits) {
-			t.Errorf("%d hits of %d among %d documents", len(r.Hits), r.Total, n)
-		}
-		for _, h := range r.Hits {
-			if h.Doc < 0 || h.Doc >= n || !(h.Score >= 0 && h.Score <= 1) {
-				t.Errorf("hit %+v among %d documents", h, n)
+		whole, err := Open(good)
+		require.OK(t, err)
+		for _, ix := range []*Index{ix, Join(whole, ix, whole, ix)} {
+			r := ix.Rank(ix.Query(query), fullSet(n), n, Options{Matched: true})
+			if len(r.Hits) != r.Total || r.Total > n || r.Matched.Len() != r.Total {
+				t.Errorf("%d hits of %d among %d documents, %d matched", len(r.Hits), r.Total, n, r.Matched.Len())
+			}
+			for _, h := range r.Hits {
+				if h.Doc < 0 || h.Doc >= n || !(h.Score >= 0 && h.Score <= 1) {
+					t.Errorf("hit %+v among %d documents", h, n)
+				}
 			}
 		}
 	})

@@ -137,35 +137,6 @@ func TestJoinWithoutVectors(t *testing.T) {
 	}
 }
 
-// FuzzJoin joins every index that opens with itself and with a valid index, and ranks.
-func FuzzJoin(f *testing.F) {
-	good := built(docs("read_file", "write_file", "検索"))
-	f.Add(good, "read files")
-	f.Add(builtWith(docs("read"), &embedding.Table{}, ""), "raed")
-	f.Add(built(nil), "read")
-	f.Fuzz(func(t *testing.T, data []byte, query string) {
-		part, err := Open(data)
-		if err != nil || part.Len() > 1000 {
-			return
-		}
-		whole, err := Open(good)
-		require.OK(t, err)
-		ix := Join(whole, part, whole, part)
-		if want := 2 * (whole.Len() + part.Len()); ix.Len() != want {
-			t.Fatalf("%d documents, want %d", ix.Len(), want)
-		}
-		r := ix.Rank(ix.Query(query), fullSet(ix.Len()), ix.Len(), Options{Matched: true})
-		if len(r.Hits) != r.Total || r.Matched.Len() != r.Total {
-			t.Errorf("%d hits of %d, %d matched", len(r.Hits), r.Total, r.Matched.Len())
-		}
-		for _, h := range r.Hits {
-			if h.Doc < 0 || h.Doc >= ix.Len() || !(h.Score >= 0 && h.Score <= 1) {
-				t.Errorf("hit %+v among %d documents", h, ix.Len())
-			}
-		}
-	})
-}
-
 func ExampleJoin() {
 	open := func(names ...string) *Index {
 		ix, err := Open(built(docs(names...)))

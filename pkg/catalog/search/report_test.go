@@ -19,14 +19,9 @@ const (
 // A run is the measures of one way of ranking, by set and by query.
 type run [][]measures
 
-func runOver(sets []*judgedSet, m mixing, spoil bool) run {
-	var r run
+func runOver(sets []*judgedSet, m mixing) (r run) {
 	for _, s := range sets {
-		var change func(string) string
-		if spoil {
-			change = newTypist().spoil
-		}
-		r = append(r, s.measure(m, change))
+		r = append(r, s.measure(m, nil))
 	}
 	return r
 }
@@ -97,10 +92,8 @@ func TestSearchQuality(t *testing.T) {
 	var page bytes.Buffer
 	sets := publicSets(t)
 	writeFigures(&page, sets)
-	writeTypos(&page, sets)
 	writeVerbs(t, &page, sets)
 	writeForgiving(&page, sets)
-	writeSizes(t, &page, sets)
 	writeShares(t, &page, sets)
 	writeThresholds(&page, sets)
 	writeHints(t, &page, sets)
@@ -139,7 +132,7 @@ for a match.
 		{"**fused, as shipped**", fusedMixing()},
 	}
 	for _, r := range rows {
-		got := runOver(sets, r.m, false)
+		got := runOver(sets, r.m)
 		fmt.Fprintf(w, "| %s |", r.name)
 		for _, per := range got {
 			m := mean(per)
@@ -147,7 +140,7 @@ for a match.
 		}
 		fmt.Fprintf(w, " %.3f |\n", got.objective())
 	}
-	words, both := runOver(sets, lexicalMixing(), false), runOver(sets, fusedMixing(), false)
+	words, both := runOver(sets, lexicalMixing()), runOver(sets, fusedMixing())
 	fmt.Fprint(w, "\nFused, as shipped, minus lexical:\n\n")
 	header(w, "| mean of the sets", sets, "", "")
 	for _, v := range []struct {
@@ -163,31 +156,6 @@ for a match.
 	}
 }
 
-func writeTypos(w *bytes.Buffer, sets []*judgedSet) {
-	fmt.Fprint(w, `
-## One typing error in every query
-
-In a random word of at least four letters, one letter is left out, added, replaced, or swapped with
-the next.
-
-| ranking | clean | with the error | change of the objective | change of R@5 |
-|---|---|---|---|---|
-`)
-	for _, r := range []struct {
-		name string
-		m    mixing
-	}{
-		{"lexical, misspellings not corrected", exact(lexicalMixing())},
-		{"lexical", lexicalMixing()},
-		{"fused, misspellings not corrected", exact(fusedMixing())},
-		{"fused, as shipped", fusedMixing()},
-	} {
-		clean, spoilt := runOver(sets, r.m, false), runOver(sets, r.m, true)
-		fmt.Fprintf(w, "| %s | %.3f | %.3f | %s | %s |\n", r.name, clean.objective(), spoilt.objective(),
-			interval(spoilt.minus(clean, objective)), interval(spoilt.minus(clean, r5)))
-	}
-}
-
 // writeShares writes the results for each λ. It fails if the λ in use differs significantly from
 // the best.
 func writeShares(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
@@ -197,7 +165,7 @@ func writeShares(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
 		shares = append(shares, float64(i)/10)
 		m := unbounded(fusedMixing())
 		m.share = shares[i]
-		runs = append(runs, runOver(sets, m, false))
+		runs = append(runs, runOver(sets, m))
 	}
 	best := slices.MaxFunc(runs, func(a, b run) int { return int(math.Copysign(1, a.objective()-b.objective())) })
 	se := standardError(best)
@@ -248,7 +216,7 @@ sets on the 45 tools.
 	for _, least := range []float64{-1, .20, .28, .35, .45} {
 		m := fusedMixing()
 		m.threshold = least
-		r := runOver(sets, m, false)
+		r := runOver(sets, m)
 		name := fmt.Sprintf("%.2f", least)
 		if least < 0 {
 			name = "none"

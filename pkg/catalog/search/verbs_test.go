@@ -206,7 +206,7 @@ changing do not clash. The last column is the change of the set that gains least
 		for _, cost := range []float64{0, .1, .2, .25, .4} {
 			m := base.m
 			m.clash = cost
-			r := runOver(sets, m, false)
+			r := runOver(sets, m)
 			if cost == 0 {
 				before = r
 			}
