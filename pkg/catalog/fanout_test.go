@@ -292,8 +292,9 @@ func (f *fanout) current() string {
 	return string(o.Data)
 }
 
-// A server that leaves the config leaves the catalog, although no server is loaded.
-func TestServerLeaves(t *testing.T) {
+// A server that leaves the config leaves the catalog, although no server is loaded. If a round
+// cannot be planned, an assembly reports why.
+func TestPlanWithoutServers(t *testing.T) {
 	f := newFanout(t, 3)
 	f.mustPlan(true, 3, 1)
 	f.workOff()
@@ -305,29 +306,20 @@ func TestServerLeaves(t *testing.T) {
 	}
 	require.OK(t, f.assemble())
 	f.wantTools(4)
-}
 
-// An assembly reports why a round could not be planned.
-func TestNoConfig(t *testing.T) {
-	f := newFanout(t, 1)
-	f.mustPlan(true, 1, 1)
-	f.workOff()
-	require.OK(t, f.assemble())
 	f.Objects.OnGet = func(_ context.Context, key string) error {
 		if strings.HasPrefix(key, "catalog/") {
 			return errDead
 		}
 		return nil
 	}
-	if p, err := f.plan(false); !errors.Is(err, errDead) || !p.Confirm {
-		t.Errorf("Plan = %+v, %v", p, err)
+	before := f.assemblies.Taken()
+	if p, err := f.plan(false); !errors.Is(err, errDead) || !p.Confirm || f.assemblies.Taken() != before+1 {
+		t.Errorf("Plan = %+v, %v; %d assemblies were requested", p, err, f.assemblies.Taken()-before)
 	}
 	f.Objects.OnGet = nil
-	if n := f.assemblies.Taken(); n != 2 {
-		t.Errorf("%d assemblies were requested", n)
-	}
 	require.OK(t, f.assemble())
-	f.wantTools(2)
+	f.wantTools(4)
 }
 
 // A message comes again if time ran out before all its servers were loaded, or if a store failed.

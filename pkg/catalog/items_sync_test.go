@@ -157,21 +157,6 @@ func TestSyncUnreadLists(t *testing.T) {
 	}
 }
 
-func TestSyncItemsOfAFailedServer(t *testing.T) {
-	w, fs := withItems(t, "")
-	w.sync()
-	before := w.items()
-	fs.Outcome = transient()
-	if rep := w.sync(); rep.Built || !rep.Servers[0].Kept {
-		t.Errorf("the server's items were built again: %+v", rep.Servers[0])
-	}
-	w.holds("a server that is down keeps its items", before...)
-	w.remove(catalog.CurrentKey)
-	w.Restart()
-	w.sync()
-	w.holds("without a catalog, items come from the records", before...)
-}
-
 // A change of a resource's content is news for clients, and needs no approval.
 func TestSyncResourceContent(t *testing.T) {
 	w, fs := withItems(t, "")

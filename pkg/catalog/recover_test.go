@@ -232,48 +232,36 @@ func TestRecoverRace(t *testing.T) {
 }
 
 // If the catalog is unusable while a server is down, the server's tools come from their records.
+// TestSyncWithoutAShard has other damages.
 func TestRebuildFromRecords(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, w *fixture, key string){
-		"of another format": func(t *testing.T, w *fixture, key string) {
-			blob, err := w.Objects.Get(t.Context(), key, "")
-			require.OK(t, err)
-			data := slices.Clone(blob.Data)
-			data[4] = 0x7F // the version
-			w.Put(key, string(data))
-		},
-		"damaged": func(_ *testing.T, w *fixture, key string) { w.Put(key, "no catalog") },
-		"missing": func(t *testing.T, w *fixture, key string) {
-			require.OK(t, w.Objects.Delete(t.Context(), key))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			w.place(map[string]string{"fs": here, "git": there, "old": "https://old.example.com/mcp"})
-			w.lock()
-			w.Server("git").Tools = []string{"log"}
-			w.Server("old").Tools = []string{"ask"}
-			w.sync()
-			w.place(map[string]string{"fs": here, "git": there, "old": `https://old.example.com/mcp,"enabled":false`})
-			w.Server("fs").Outcome = transient()
-			spoil(t, w, catalog.Key(w.load().SHA256()))
-			w.Restart()
-			for range 2 {
-				w.sync()
-				wantState(t, w, "fs:moved: changed", "fs:new: pending", "fs:off: approved", "fs:ok: approved", "git:log: approved", "old:ask: approved")
-				if diff := cmp.Diff([]string{"fs"}, w.load().Current().Rebuilt); diff != "" {
-					t.Errorf("rebuilt (-want +got):\n%s", diff)
-				}
-			}
-			i, _ := w.load().Find(gatewaytest.ID(t, "fs:moved"))
-			if x := w.load().Tool(i); string(x.Definition.Raw) != `{"name":"moved","title":"new"}` || string(x.ApprovedRaw) != `{"name":"moved"}` {
-				t.Errorf("definition %s, approved %s", x.Definition.Raw, x.ApprovedRaw)
-			}
-			w.Server("fs").Outcome = outcome.Outcome{}
-			w.sync()
-			if got := w.load().Current().Rebuilt; len(got) > 0 {
-				t.Errorf("rebuilt = %v after fs loaded", got)
-			}
-		})
+	w := newFixture(t)
+	w.place(map[string]string{"fs": here, "git": there, "old": "https://old.example.com/mcp"})
+	w.lock()
+	w.Server("git").Tools = []string{"log"}
+	w.Server("old").Tools = []string{"ask"}
+	w.sync()
+	w.place(map[string]string{"fs": here, "git": there, "old": `https://old.example.com/mcp,"enabled":false`})
+	w.Server("fs").Outcome = transient()
+	key := catalog.Key(w.load().SHA256())
+	data := []byte(read(t, w, key))
+	data[4] = 0x7F // another version of the format
+	w.Put(key, string(data))
+	w.Restart()
+	for range 2 {
+		w.sync()
+		wantState(t, w, "fs:moved: changed", "fs:new: pending", "fs:off: approved", "fs:ok: approved", "git:log: approved", "old:ask: approved")
+		if diff := cmp.Diff([]string{"fs"}, w.load().Current().Rebuilt); diff != "" {
+			t.Errorf("rebuilt (-want +got):\n%s", diff)
+		}
+	}
+	i, _ := w.load().Find(gatewaytest.ID(t, "fs:moved"))
+	if x := w.load().Tool(i); string(x.Definition.Raw) != `{"name":"moved","title":"new"}` || string(x.ApprovedRaw) != `{"name":"moved"}` {
+		t.Errorf("definition %s, approved %s", x.Definition.Raw, x.ApprovedRaw)
+	}
+	w.Server("fs").Outcome = outcome.Outcome{}
+	w.sync()
+	if got := w.load().Current().Rebuilt; len(got) > 0 {
+		t.Errorf("rebuilt = %v after fs loaded", got)
 	}
 }
 

@@ -238,38 +238,6 @@ func TestBuildOrder(t *testing.T) {
 	}
 }
 
-func TestSHA256(t *testing.T) {
-	changes := map[string]func(in *catalog.Input){
-		"told":     func(in *catalog.Input) { in.Servers[2].Tools[1].Record.Tell = true },
-		"endorsed": func(in *catalog.Input) { in.Servers[2].Tools[2].Record.Endorsed.At = day(4) },
-		"blocked":  func(in *catalog.Input) { in.Servers[2].Tools[1].Record.Blocked[0].Note = "" },
-		"decided":  func(in *catalog.Input) { in.Servers[2].Tools[1].Record.DecidedAt = day(21) },
-		"enabled":  func(in *catalog.Input) { in.Servers[0].Enabled = false },
-		"server":   func(in *catalog.Input) { in.Servers = in.Servers[:2] },
-		"kind":     func(in *catalog.Input) { in.Servers[2].Tools = in.Servers[2].Tools[:3] },
-		"item": func(in *catalog.Input) {
-			in.Servers[2].Tools[5] = defineItem(t, tool.Resource, `{"uriTemplate":"file:///{+path}","name":"any"}`)
-		},
-		"item's rev": func(in *catalog.Input) { in.Servers[2].Tools[4].Record.Rev++ },
-		"tool":       func(in *catalog.Input) { in.Servers[0].Tools = nil },
-		"record":     func(in *catalog.Input) { in.Servers[2].Tools[1].Record = nil },
-		"disabled":   func(in *catalog.Input) { in.Servers[2].Tools[1].Record.Disabled = false },
-		"state":      func(in *catalog.Input) { in.Servers[2].Tools[2].Record.State = approval.Pending },
-		"rev":        func(in *catalog.Input) { in.Servers[2].Tools[2].Record.Rev++ },
-		"definition": func(in *catalog.Input) { in.Servers[2].Tools[0] = define(t, `{"name":"odd.Name-1","description":"x"}`) },
-	}
-	keys := map[string]string{build(t, sample(t)).SHA256(): "no change"}
-	for name, change := range changes {
-		in := sample(t)
-		change(&in)
-		key := build(t, in).SHA256()
-		if other, ok := keys[key]; ok {
-			t.Errorf("%s has the key of %s", name, other)
-		}
-		keys[key] = name
-	}
-}
-
 func TestBuildRefuses(t *testing.T) {
 	a, p := define(t, `{"name":"a"}`), defineItem(t, tool.Prompt, `{"name":"a"}`)
 	for name, servers := range map[string][]catalog.ServerInput{
