@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -14,42 +13,6 @@ import (
 )
 
 const noteJSON = `{"type":"text","text":"Note: the tool asks for input, which this client cannot give."}`
-
-func TestServerRequests(t *testing.T) {
-	const echo = `{"content":[{"type":"text","text":%s}],"isError":true}`
-	for _, tt := range []struct {
-		name, method, result string
-		sessions             bool
-		answer               string // in the server's answer from its client
-		want                 string // the end of the result
-	}{
-		{"ping", "ping", echo, true, `\"result\":{}`, `],"isError":true}`},
-		{"ping, no session", "ping", echo, false, `\"result\":{}`, `],"isError":true}`},
-		{"elicitation", "elicitation/create", echo, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
-		{"roots", "roots/list", echo, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
-		{"sampling", "sampling/createMessage", echo, false, `\"code\":-32601`, noteJSON + `],"isError":true}`},
-		{"unknown", "tasks/strange", echo, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
-		{"the tool succeeds without an answer", "elicitation/create", `{"content":[{"type":"text","text":%s}]}`, true, `\"code\":-32601`, `}"}]}`},
-		{"no content", "elicitation/create", `{"structuredContent":{"told":%s},"isError":true}`, true, `\"code\":-32601`, `"content":[` + noteJSON + `]}`},
-		{"empty content", "roots/list", `{"x":%s,"isError":true,"content":[ ]}`, true, `\"code\":-32601`, `"content":[ ` + noteJSON + `]}`},
-	} {
-		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: tt.sessions})
-			f.servers[0].FailOn("tools/call", 1, upstreamtest.Ask(tt.method, tt.result))
-			start := time.Now()
-			got := f.works()
-			if !strings.Contains(got, tt.answer) || !strings.HasSuffix(got, tt.want) {
-				t.Errorf("Call = %s; want the answer %s and the end %s", got, tt.answer, tt.want)
-			}
-			if !json.Valid([]byte(got)) || strings.Count(got, `"isError":true`) > 1 {
-				t.Errorf("result %s", got)
-			}
-			if took := time.Since(start); took != 0 {
-				t.Errorf("the call took %v", took)
-			}
-		})
-	}
-}
 
 func TestAnswerNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -45,16 +45,22 @@ func unanswering(ctx context.Context, _ string, _ json.RawMessage) (json.RawMess
 	return nil, ctx.Err()
 }
 
-func TestAsked(t *testing.T) {
+func TestServerRequests(t *testing.T) {
 	note := noteJSON + `],"isError":true}`
 	for _, tt := range []struct {
 		name, method string
-		ask          askFunc
+		ask          askFunc // nil: the client answers nothing
 		result       string
 		answer       string // in the server's answer from its client
 		end          string // of the result
 		took         time.Duration
 	}{
+		{"ping", "ping", nil, failed, `\"result\":{}`, `],"isError":true}`, 0},
+		{"elicitation, no client", mcp.MethodElicit, nil, failed, `\"code\":-32601`, note, 0},
+		{"another method, no client", "tasks/strange", nil, failed, `\"code\":-32601`, note, 0},
+		{"the tool succeeds without an answer", mcp.MethodElicit, nil, toldResult, `\"code\":-32601`, `}"}]}`, 0},
+		{"no content", mcp.MethodElicit, nil, `{"structuredContent":{"told":%s},"isError":true}`, `\"code\":-32601`, `"content":[` + noteJSON + `]}`, 0},
+		{"empty content", mcp.MethodListRoots, nil, `{"x":%s,"isError":true,"content":[ ]}`, `\"code\":-32601`, `"content":[ ` + noteJSON + `]}`, 0},
 		{"elicitation", mcp.MethodElicit, answers(`{"action":"accept","content":{"n":9007199254740993}}`), toldResult, `\"result\":{\"action\":\"accept\",\"content\":{\"n\":9007199254740993}}`, `"}]}`, 0},
 		{"sampling", mcp.MethodSample, answers(`{"role":"assistant"}`), toldResult, `\"result\":{\"role\":\"assistant\"}`, `"}]}`, 0},
 		{"roots", mcp.MethodListRoots, answers(`{"roots":[]}`), toldResult, `\"result\":{\"roots\":[]}`, `"}]}`, 0},
@@ -66,21 +72,26 @@ func TestAsked(t *testing.T) {
 		{"the client sends an invalid answer", mcp.MethodSample, answers(`[]`), failed, `the client cannot be reached`, note, 0},
 		{"nobody answers", mcp.MethodElicit, unanswering, failed, `nobody answered within 5 minutes`, `{"type":"text","text":"` + outcome.UnansweredNote + `"}],"isError":true}`, 5 * time.Minute},
 	} {
-		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
-			f.servers[0].FailOn("tools/call", 1, upstreamtest.Ask(tt.method, tt.result))
-			start := time.Now()
-			got, err := f.call(Call{Name: "x", Client: mcp.Client{Ask: tt.ask}})
-			if err != nil || !strings.Contains(got, tt.answer) || !strings.HasSuffix(got, tt.end) {
-				t.Errorf("Call = %s, %v; want the answer %s and the end %s", got, err, tt.answer, tt.end)
-			}
-			if took := time.Since(start); took != tt.took {
-				t.Errorf("the call took %v, want %v", took, tt.took)
-			}
-			if got := f.servers[0].Received(mcp.NotificationCancelled); got != nil {
-				t.Errorf("the call was cancelled")
-			}
-		})
+		for _, sessions := range []bool{true, false} {
+			onFakeClock(t, fmt.Sprintf("%s, sessions %v", tt.name, sessions), func(t *testing.T) {
+				f := newFixture(t, Options{Holds: tt.ask != nil}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: sessions})
+				f.servers[0].FailOn("tools/call", 1, upstreamtest.Ask(tt.method, tt.result))
+				start := time.Now()
+				got, err := f.call(Call{Name: "x", Client: mcp.Client{Ask: tt.ask}})
+				if err != nil || !strings.Contains(got, tt.answer) || !strings.HasSuffix(got, tt.end) {
+					t.Errorf("Call = %s, %v; want the answer %s and the end %s", got, err, tt.answer, tt.end)
+				}
+				if !json.Valid([]byte(got)) || strings.Count(got, `"isError":true`) > 1 {
+					t.Errorf("result %s", got)
+				}
+				if took := time.Since(start); took != tt.took {
+					t.Errorf("the call took %v, want %v", took, tt.took)
+				}
+				if got := f.servers[0].Received(mcp.NotificationCancelled); got != nil {
+					t.Errorf("the call was cancelled")
+				}
+			})
+		}
 	}
 }
 

@@ -236,14 +236,6 @@ func TestSessionsOfTwoInstances(t *testing.T) {
 		n.reads(second, "a", "") // the server lost its session and the session in the store
 		n.open(1)
 	})
-	withNotebook(t, "found with one request, if the server is known to have sessions", func(_ *testing.T, n *notebook) {
-		first := n.instance()
-		n.write(first, "a", "of a")
-		n.ForgetRequests()
-		n.targets[0].Memory = first.server(n.target()).remembered()
-		n.reads(n.instance(), "a", "of a")
-		n.received("tools/call")
-	})
 }
 
 func TestSessionEndsWithItsCredential(t *testing.T) {
