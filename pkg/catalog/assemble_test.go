@@ -46,26 +46,19 @@ func TestSharedNewsOverAFailure(t *testing.T) {
 	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
 	w.sync()
-	assemble := func(want error) {
-		t.Helper()
-		if _, err := w.worker().Assemble(t.Context()); !errors.Is(err, want) {
-			t.Fatalf("Assemble = %v, want %v", err, want)
-		}
-	}
-	load := func(name string) {
-		t.Helper()
-		w.mustWork(catalog.Round{Began: w.Clock.Now()}, []string{name})
-	}
+	load := func(name string) { w.mustWork(catalog.Round{Began: w.Clock.Now()}, []string{name}) }
 	w.Clock.Wait(time.Hour)
 	w.Server("fs").Tools = []string{"read", "write"}
-	w.once(func(context.Context) { assemble(nil) })
+	w.once(func(context.Context) { w.mustAssemble() })
 	load("fs")
 	w.Server("git").Outcome = transient()
 	load("git")
-	assemble(catalog.ErrRequired)
+	if _, err := w.worker().Assemble(t.Context()); !errors.Is(err, catalog.ErrRequired) {
+		t.Fatalf("Assemble = %v, want %v", err, catalog.ErrRequired)
+	}
 	w.Server("git").Outcome = outcome.Outcome{}
 	load("git")
-	assemble(nil)
+	w.mustAssemble()
 	if got := w.load().Len(); got != 3 {
 		t.Errorf("the catalog has %d tools, want 3", got)
 	}

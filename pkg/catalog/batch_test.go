@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
@@ -87,9 +85,7 @@ func TestBatches(t *testing.T) {
 				approvals = w.Approvals
 			}
 			rep, err := catalog.NewSyncer(w.Objects, approvals, w.Upstream, &catalog.SyncOptions{Now: w.Clock.Now}).Sync(t.Context())
-			if d := cmp.Diff(c.sizes, store.sizes); d != "" {
-				t.Errorf("records a call (-want +got):\n%s", d)
-			}
+			wantEqual(t, "records a call", c.sizes, store.sizes)
 			if !errors.Is(err, c.want) {
 				t.Fatalf("Sync = %v, want %v", err, c.want)
 			}

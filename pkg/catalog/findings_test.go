@@ -76,9 +76,7 @@ func TestDecodeFormat3(t *testing.T) {
 			t.Errorf("findings %d (-want +got):\n%s", i, diff)
 		}
 	}
-	if diff := cmp.Diff(want.Servers(), s.Servers()); diff != "" {
-		t.Errorf("servers (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "servers", want.Servers(), s.Servers())
 }
 
 // If a snapshot has no findings, Findings computes them. They equal the findings of a snapshot that

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/portcullis-mcp/portcullis/test/require"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
@@ -39,6 +40,14 @@ func newFixture(t testing.TB) *fixture {
 		return false, nil
 	}
 	return w
+}
+
+// wantEqual fails the test if got differs from want.
+func wantEqual(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
 
 // serving returns a fixture whose only server is fs, with these tools.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -32,9 +30,7 @@ func TestFloodOfNewTools(t *testing.T) {
 	w.Server("calm").Tools = []string{"one", "two"}
 	rep := w.sync()
 	want := []string{"calm:one: approved", "calm:two: pending", "flood:first: changed", "flood:gone_3: pending"}
-	if diff := cmp.Diff(want, w.state()); diff != "" {
-		t.Errorf("catalog (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "catalog", want, w.state())
 	i := slices.IndexFunc(w.load().Current().Outcomes, func(o outcome.Outcome) bool { return o.ServerID == "flood" })
 	if refused := w.load().Current().Outcomes[i].Refused; len(refused) != 1 || refused[0].Name != `"new_1"` || !strings.Contains(refused[0].Reason, "too many different tools") {
 		t.Errorf("refused %+v, want one line for both", refused)

@@ -7,8 +7,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/require"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
@@ -93,9 +91,7 @@ func TestForgotten(t *testing.T) {
 				if settled == "accept" {
 					want = []string{"free:ping"}
 				}
-				if diff := cmp.Diff(want, w.open()); diff != "" {
-					t.Errorf("open (-want +got):\n%s", diff)
-				}
+				wantEqual(t, "open", want, w.open())
 			})
 		}
 	}
@@ -159,9 +155,7 @@ func TestForgottenNothing(t *testing.T) {
 				t.Errorf("the sync stores %v %s, want the same catalog again", rep.Stored, rep.Snapshot)
 			}
 			w.wantForgotten("only the catalog is lost", 0)
-			if diff := cmp.Diff([]string{"fs:read"}, w.open()); diff != "" {
-				t.Errorf("open (-want +got):\n%s", diff)
-			}
+			wantEqual(t, "open", []string{"fs:read"}, w.open())
 		})
 	}
 	w := serving(t, "read")

@@ -9,8 +9,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/require"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -44,9 +42,7 @@ func TestLoad(t *testing.T) {
 	cur.SHA256, cur.Size, cur.Tools = s.SHA256(), len(s.Encode()), s.Len()
 	cur.Shards = []catalog.Shard{{SHA256: s.SHA256(), Size: cur.Size, Tools: cur.Tools, Items: s.Items() - s.Len(), First: "empty", StoredAt: cur.SyncedAt}}
 	for _, got := range []*catalog.Snapshot{saved, loaded} {
-		if diff := cmp.Diff(cur, got.Current()); diff != "" {
-			t.Errorf("current (-want +got):\n%s", diff)
-		}
+		wantEqual(t, "current", cur, got.Current())
 		if fs, _ := got.Server("fs"); fs.Outcome.HTTPStatus != 403 {
 			t.Errorf("outcome = %+v", fs.Outcome)
 		}
@@ -69,9 +65,7 @@ func TestLoadAgain(t *testing.T) {
 	*keys = nil
 	snap, err := catalog.Load(t.Context(), store, nil)
 	require.OK(t, err)
-	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.Key(s.SHA256())}, *keys); diff != "" {
-		t.Errorf("cold (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "cold", []string{catalog.CurrentKey, catalog.Key(s.SHA256())}, *keys)
 
 	*keys = nil
 	if again, err := catalog.Load(t.Context(), store, snap); err != nil || again != snap {
@@ -88,9 +82,7 @@ func TestLoadAgain(t *testing.T) {
 	if fs, _ := snap.Server("fs"); fs.Outcome.Status != "" {
 		t.Error("the caller's snapshot has changed")
 	}
-	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.CurrentKey}, *keys); diff != "" {
-		t.Errorf("reads (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "reads", []string{catalog.CurrentKey, catalog.CurrentKey}, *keys)
 }
 
 // put stores s with cur as the current catalog, and replaces any other catalog.

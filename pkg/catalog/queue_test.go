@@ -23,9 +23,7 @@ func TestJob(t *testing.T) {
 	}
 	got, err := catalog.ParseJob([]byte(sampleJob))
 	require.OK(t, err)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	wantEqual(t, "job", want, got)
 }
 
 func TestJobRefused(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/require"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
@@ -37,9 +35,7 @@ func (w *fixture) recordStates() []string {
 
 func wantStates(t *testing.T, w *fixture, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, w.recordStates()); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "records", want, w.recordStates())
 }
 
 // lose gives the fixture another store, as if an operator restored a table, and restarts the
@@ -250,9 +246,7 @@ func TestRebuildFromRecords(t *testing.T) {
 	for range 2 {
 		w.sync()
 		wantState(t, w, "fs:moved: changed", "fs:new: pending", "fs:off: approved", "fs:ok: approved", "git:log: approved", "old:ask: approved")
-		if diff := cmp.Diff([]string{"fs"}, w.load().Current().Rebuilt); diff != "" {
-			t.Errorf("rebuilt (-want +got):\n%s", diff)
-		}
+		wantEqual(t, "rebuilt", []string{"fs"}, w.load().Current().Rebuilt)
 	}
 	i, _ := w.load().Find(gatewaytest.ID(t, "fs:moved"))
 	if x := w.load().Tool(i); string(x.Definition.Raw) != `{"name":"moved","title":"new"}` || string(x.ApprovedRaw) != `{"name":"moved"}` {

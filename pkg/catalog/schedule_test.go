@@ -10,8 +10,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/require"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
@@ -114,9 +112,7 @@ func TestSyncDueAsks(t *testing.T) {
 			if slices.Sort(read); !slices.Equal(read, append(c.want, c.left...)) {
 				t.Errorf("the sync read the records of %v, want %v and %v", read, c.want, c.left)
 			}
-			if diff := cmp.Diff(c.want, w.loads()); diff != "" {
-				t.Errorf("loaded servers (-want +got):\n%s", diff)
-			}
+			wantEqual(t, "loaded servers", c.want, w.loads())
 			if rep.Tools != len(rep.Servers) {
 				t.Errorf("%d tools of %d servers", rep.Tools, len(rep.Servers))
 			}

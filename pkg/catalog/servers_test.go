@@ -10,8 +10,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/require"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
@@ -53,15 +51,11 @@ func TestOrderOfFailingServers(t *testing.T) {
 		w := slow(t, 5, nil)
 		w.Server("s00").Outcome, w.Server("s02").Outcome = transient(), transient()
 		w.sync()
-		if diff := cmp.Diff([]string{"s00", "s01", "s02", "s03", "s04"}, w.loads()); diff != "" {
-			t.Errorf("the first sync asks (-want +got):\n%s", diff)
-		}
+		wantEqual(t, "the first sync asks", []string{"s00", "s01", "s02", "s03", "s04"}, w.loads())
 		for range 3 {
 			time.Sleep(5 * time.Minute)
 			w.sync()
-			if diff := cmp.Diff([]string{"s01", "s03", "s04", "s00", "s02"}, w.loads()); diff != "" {
-				t.Errorf("a later sync asks (-want +got):\n%s", diff)
-			}
+			wantEqual(t, "a later sync asks", []string{"s01", "s03", "s04", "s00", "s02"}, w.loads())
 		}
 	})
 }
@@ -71,9 +65,7 @@ func TestOrderOfRequiredServers(t *testing.T) {
 	w.ConfigureOnly(map[string]string{"a": "", "b": `,"required":true`})
 	w.serve(map[string][]string{"a": {"x"}, "b": {"y"}})
 	w.sync()
-	if diff := cmp.Diff([]string{"b", "a"}, w.loads()); diff != "" {
-		t.Error(diff)
-	}
+	wantEqual(t, "order of loads", []string{"b", "a"}, w.loads())
 }
 
 func TestAttemptsOfManyFailingServers(t *testing.T) {

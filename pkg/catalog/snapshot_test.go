@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/search"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/signature"
@@ -118,9 +117,7 @@ func TestSnapshotIDs(t *testing.T) {
 	for i := range s.Len() {
 		ids = append(ids, s.ID(i).String())
 	}
-	if diff := cmp.Diff([]string{"fs-2:list_files", "fs:delete_file", "fs:list_files", "fs:odd.Name-1"}, ids); diff != "" {
-		t.Errorf("ids (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "ids", []string{"fs-2:list_files", "fs:delete_file", "fs:list_files", "fs:odd.Name-1"}, ids)
 	ids = nil
 	for i := s.Len(); i < s.Items(); i++ {
 		ids = append(ids, s.ID(i).String())
@@ -199,27 +196,13 @@ func TestSnapshotServers(t *testing.T) {
 		{Name: "fs-2", Enabled: true, First: 0, Tools: 1, FirstItem: 4, Items: 1},
 		{Name: "texts", Enabled: true, FirstItem: 8, Items: 1},
 	}
-	if diff := cmp.Diff(want, s.Servers()); diff != "" {
-		t.Errorf("servers (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "servers", want, s.Servers())
 	got, ok := s.Server("fs")
 	if diff := cmp.Diff([]int{1, 2, 3, 5, 6, 7}, slices.Collect(got.Numbers())); !ok || diff != "" {
 		t.Errorf("numbers of %+v (-want +got):\n%s", got, diff)
 	}
 	if _, ok := s.Server("f"); ok {
 		t.Error("Server(f) was found")
-	}
-}
-
-func TestSnapshotIndex(t *testing.T) {
-	_, s := reopened(t)
-	view := tool.NewSet(s.Len())
-	for i := range s.Len() {
-		view.Add(i)
-	}
-	res := s.Index().Rank(s.Index().Query("delete file"), view, 1, search.Options{Lexical: true})
-	if len(res.Hits) != 1 || s.ID(res.Hits[0].Doc).String() != "fs:delete_file" {
-		t.Errorf("search for delete file found %+v", res.Hits)
 	}
 }
 
@@ -251,14 +234,6 @@ func TestBuildRefuses(t *testing.T) {
 		if s, err := catalog.Build(catalog.Input{Servers: servers}); err == nil {
 			t.Errorf("%s: got a snapshot of %d tools, want an error", name, s.Len())
 		}
-	}
-}
-
-func TestDecodeEmpty(t *testing.T) {
-	s, err := catalog.Decode(build(t, catalog.Input{}).Encode())
-	require.OK(t, err)
-	if s.Len() != 0 || s.Items() != 0 || len(s.Servers()) != 0 || s.Index().Len() != 0 {
-		t.Errorf("Len %d, Servers %v, index %d", s.Len(), s.Servers(), s.Index().Len())
 	}
 }
 

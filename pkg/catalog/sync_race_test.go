@@ -11,8 +11,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
@@ -216,9 +214,7 @@ func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 	wantState(t, w, "fs:read: pending", "fs:write: pending")
 	since, err := approvaltest.AllChanges(t.Context(), w.Approvals, w.load().CreatedAt())
 	require.OK(t, err)
-	if diff := cmp.Diff([]approval.Decision{w.Record("fs:read").Decision()}, since); diff != "" {
-		t.Errorf("decisions since the catalog was made (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "decisions since the catalog was made", []approval.Decision{w.Record("fs:read").Decision()}, since)
 	w.sync()
 	wantState(t, w, "fs:read: approved", "fs:write: pending")
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
@@ -16,9 +14,7 @@ import (
 // wantState compares the tools of the catalog and their states.
 func wantState(t testing.TB, w *fixture, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, w.state()); diff != "" {
-		t.Errorf("catalog (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "catalog", want, w.state())
 }
 
 func TestBaseline(t *testing.T) {
@@ -41,37 +37,6 @@ func TestBaseline(t *testing.T) {
 	server, _ := s.Server("fs")
 	if server.Outcome.Status != outcome.Available || server.Tools != 2 || !server.Enabled {
 		t.Errorf("server = %+v", server)
-	}
-}
-
-func TestUnchangedCatalog(t *testing.T) {
-	w := servers(t, map[string][]string{"fs": {"read"}, "git": {"log"}})
-	first := w.sync()
-	rev := w.Record("fs:read").Rev
-	synced := w.load().Current().SyncedAt
-
-	w.Clock.Wait(time.Minute)
-	w.Server("git").Outcome = transient() // an outcome does not change the snapshot
-	second := w.sync()
-	if second.Stored || second.Snapshot != first.Snapshot {
-		t.Errorf("stored %v, snapshot %s after %s", second.Stored, second.Snapshot, first.Snapshot)
-	}
-	written := map[string]int{
-		"snapshot": 1, catalog.CurrentKey: 2,
-		catalog.ConfigFile.Key: 1, catalog.ConfigFile.LastGood: 1,
-	}
-	if diff := cmp.Diff(written, w.puts); diff != "" { // no load result is stored
-		t.Errorf("objects written by two syncs (-want +got):\n%s", diff)
-	}
-	if got := w.Record("fs:read").Rev; got != rev {
-		t.Errorf("rev of an unchanged record went from %d to %d", rev, got)
-	}
-	s := w.load()
-	if !s.Current().SyncedAt.After(synced) {
-		t.Error("an unchanged sync does not update SyncedAt")
-	}
-	if git, _ := s.Server("git"); git.Outcome.Status != outcome.Transient || git.Outcome.Reason != "timeout" {
-		t.Errorf("outcome = %+v, want the new one", git.Outcome)
 	}
 }
 
@@ -144,9 +109,7 @@ func TestServerThatNeverLoaded(t *testing.T) {
 		ServerID: "fs", Status: outcome.Transient, Reason: "timeout", Error: "no answer in 5s", Attempts: 1,
 		Duration: 15 * time.Millisecond, CheckedAt: day(1),
 	}}}
-	if diff := cmp.Diff(want, w.load().Servers()); diff != "" {
-		t.Errorf("servers (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "servers", want, w.load().Servers())
 	w.Server("fs").Outcome = outcome.Outcome{}
 	w.Server("fs").Tools = []string{"read"}
 	w.sync()
@@ -179,9 +142,7 @@ func TestServerDisabled(t *testing.T) {
 	w.Restart()
 	w.sync()
 	wantState(t, w, "fs:read: approved", "git:log: approved")
-	if diff := cmp.Diff([]string{"fs"}, w.loads()); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "asked", []string{"fs"}, w.loads())
 	git, _ := w.load().Server("git")
 	if git.Enabled || git.Outcome.Status != outcome.Available {
 		t.Errorf("disabled server = %+v, want its last outcome", git)
@@ -259,7 +220,5 @@ func TestProgress(t *testing.T) {
 	if _, err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"  0/2", "a available 1/2", "b available 2/2"}, got); diff != "" {
-		t.Errorf("progress (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "progress", []string{"  0/2", "a available 1/2", "b available 2/2"}, got)
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/queuetest"
@@ -183,9 +181,7 @@ func TestSharedFirstRound(t *testing.T) {
 		return nil
 	}
 	w.mustWork(catalog.Round{Began: w.Clock.Now()}, []string{"b"})
-	if diff := cmp.Diff([]string{"SRV#b"}, old); diff != "" {
-		t.Errorf("baselines of an earlier version were read of (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "baselines of an earlier version were read of", []string{"SRV#b"}, old)
 }
 
 // Without new results and decisions, a sync writes nothing. A decision makes a new catalog, even
@@ -328,9 +324,7 @@ func TestDue(t *testing.T) {
 	w.Clock.Wait(time.Hour)
 	w.mustShare(false)
 	w.Clock.Wait(5 * time.Minute)
-	if diff := cmp.Diff([]string{"b"}, due(false)); diff != "" {
-		t.Errorf("due after b has changed (-want +got):\n%s", diff)
-	}
+	wantEqual(t, "due after b has changed", []string{"b"}, due(false))
 	if got := due(true); len(got) != 3 {
 		t.Errorf("due of all servers = %v, want 3", got)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
-	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 type greeting struct {
@@ -62,34 +61,5 @@ func TestOfficialServers(t *testing.T) {
 				t.Errorf("Call of a tool that does not exist = %v, want the server's error", err)
 			}
 		})
-	}
-}
-
-// TestOfficialClient checks the test server with the official client.
-func TestOfficialClient(t *testing.T) {
-	for _, o := range []upstreamtest.Options{
-		{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Modern, SSE: true}, {Protocols: upstreamtest.Legacy}, {Protocols: upstreamtest.Legacy, Sessions: true, SSE: true}, {},
-	} {
-		o.Tools, o.PageSize = tools(3), 2
-		s := upstreamtest.New(t, o)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-		session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: s.URL, DisableStandaloneSSE: true}, nil)
-		if err != nil {
-			t.Fatalf("%+v: connect: %v", o, err)
-		}
-		n := 0
-		for _, err := range session.Tools(ctx, nil) {
-			if err != nil {
-				t.Fatalf("list: %v", err)
-			}
-			n++
-		}
-		res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "tool_aa", Arguments: map[string]any{"x": 1}})
-		if err != nil || res.IsError || n != 3 {
-			t.Errorf("era %d: %d tools, call %+v, %v", o.Protocols, n, res, err)
-		}
-		_ = session.Close()
 	}
 }

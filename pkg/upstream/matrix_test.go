@@ -165,7 +165,6 @@ func matrix() []matrixRow {
 		{"−32601 although it has tools", onList(upstreamtest.RPC(-32601, "no")), 1, permanent, outcome.ReasonProtocol},
 		{"−32603", onList(upstreamtest.RPC(-32603, "no")), 3, transient, outcome.ReasonUpstreamError},
 		{"credential refused", withSecrets(func(string) (string, error) { return "", errors.New("access denied") }), 0, denied, outcome.ReasonCredentialMissing},
-		{"panic", withSecrets(func(string) (string, error) { panic("boom") }), 0, permanent, outcome.ReasonInternal},
 	}
 }
 

@@ -65,12 +65,3 @@ func TestRetry(t *testing.T) {
 		})
 	}
 }
-
-func TestJitterStaysBelowItsLimit(t *testing.T) {
-	c := New(nil)
-	for range 1000 {
-		if d := c.o.Jitter(50 * time.Millisecond); d < 0 || d >= 50*time.Millisecond {
-			t.Fatalf("jitter = %v, want a value in [0, 50ms)", d)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -83,27 +82,6 @@ func same(t *testing.T, one, joined *Index, query string, a, b tool.Set, o Optio
 	}
 }
 
-// TestJoinReal joins parts of the public query sets' tools and ranks their queries, including
-// misspelled queries.
-func TestJoinReal(t *testing.T) {
-	r, typist := rand.New(rand.NewPCG(23, 24)), newTypist()
-	catalog := realDocs(t)
-	one := indexOf(t, catalog)
-	var parts []*Index
-	for from := 0; from < len(catalog); {
-		to := min(len(catalog), from+1+r.IntN(150))
-		parts = append(parts, indexOf(t, catalog[from:to]))
-		from = to
-	}
-	joined := Join(parts...)
-	set := publicSets(t)[0]
-	for _, q := range set.queries[:min(len(set.queries), 60)] {
-		a := randomView(r, len(catalog))
-		same(t, one, joined, q.text, a, fullSet(len(catalog)).Without(a), Options{})
-		same(t, one, joined, typist.spoil(q.text), a, fullSet(len(catalog)).Without(a), Options{})
-	}
-}
-
 // TestJoinWithoutVectors checks the effect of one part without vectors on the joined index.
 func TestJoinWithoutVectors(t *testing.T) {
 	catalog := []Doc{{Name: "delete_file"}, {Name: "send_email"}, {Name: "delete_page"}}
@@ -135,23 +113,4 @@ func TestJoinWithoutVectors(t *testing.T) {
 			same(t, one, tt.joined, "remove a document, delte a pgae", fullSet(tt.docs), viewOf(tt.docs), Options{})
 		})
 	}
-}
-
-func ExampleJoin() {
-	open := func(names ...string) *Index {
-		ix, err := Open(built(docs(names...)))
-		if err != nil {
-			panic(err)
-		}
-		return ix
-	}
-	ix := Join(open("list_invoices", "send_email"), open("read_file"))
-	view := tool.NewSet(ix.Len())
-	for i := range ix.Len() {
-		view.Add(i)
-	}
-	for _, h := range ix.Rank(ix.Query("read"), view, 10, Options{Lexical: true}).Hits {
-		fmt.Println(h.Doc, "of", ix.Len())
-	}
-	// Output: 2 of 3
 }

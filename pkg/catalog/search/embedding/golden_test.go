@@ -71,29 +71,6 @@ func TestGoldenVectors(t *testing.T) {
 	}
 }
 
-func TestMeaning(t *testing.T) {
-	table := embedding.Default()
-	for _, c := range []struct {
-		a, b string
-		want float64
-	}{
-		{"delete file", "remove document", .58},
-		{"weather forecast", "stock price", .21},
-		{"puppeteer screenshot", "capture web page image", .39},
-		{"send email", "compose message", .37},
-	} {
-		a, an := vectorOf(&table, c.a)
-		b, bn := vectorOf(&table, c.b)
-		dot := 0
-		for i := range a {
-			dot += int(a[i]) * int(b[i])
-		}
-		if got := float64(dot) / float64(an) / float64(bn); math.Abs(got-c.want) > .01 {
-			t.Errorf("cosine of %q and %q = %.3f, want %.2f ± .01", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestAddAllocs(t *testing.T) {
 	table := embedding.Default()
 	sum := make([]float64, table.Dim())
