@@ -145,33 +145,6 @@ func (f *fanout) wantTools(want int) {
 	}
 }
 
-// With ten messages and two workers that die in the middle, the catalog has every tool once.
-func TestDeadWorkers(t *testing.T) {
-	f := newFanout(t, 100)
-	f.mustPlan(false, 100, 10)
-	for _, at := range []int{40, 150} {
-		f.dies, f.write = at, 0
-		for f.dies > 0 {
-			body, done, _ := f.work.Receive()
-			if err := f.workOn(body); !f.revive() {
-				require.OK(t, err)
-				done()
-			}
-		}
-	}
-	f.workOff() // except the messages of the dead workers
-	f.workOff() // and those messages
-	require.OK(t, f.assemble())
-	f.wantTools(200)
-	if n := len(f.work.Dead()); n > 0 || f.work.Taken() != 10 || f.assemblies.Taken() > 2 {
-		t.Errorf("%d messages for workers, %d dead, %d for assemblies", f.work.Taken(), n, f.assemblies.Taken())
-	}
-	f.Clock.Wait(time.Minute)
-	if p := f.mustPlan(false, 0, 0); p.Confirm {
-		t.Error("a catalog that is two minutes old needs a confirmation")
-	}
-}
-
 // Each part dies at each of its writes in turn, with or without effect, and the next process
 // continues from there.
 func TestKilledAtEachWrite(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 // A signInServer answers 401 with a challenge, and serves metadata at its own path.
 type signInServer struct {
 	challenge, path, metadata string
+	status                    int // of the metadata; 0: 200
 }
 
 // front returns the handler. requests counts all requests except POST.
@@ -35,11 +36,14 @@ func (s signInServer) front(t *testing.T, requests *atomic.Int64) func(http.Hand
 			if r.Header.Get("X-Api-Key") != "" || r.Header.Get("Authorization") != "" {
 				t.Errorf("%s got a configured header", r.URL)
 			}
-			if r.URL.Path != s.path {
+			switch {
+			case r.URL.Path != s.path:
 				http.NotFound(w, r)
-				return
+			case s.status != 0:
+				w.WriteHeader(s.status)
+			default:
+				fmt.Fprint(w, s.metadata)
 			}
-			fmt.Fprint(w, s.metadata)
 		})
 	}
 }
@@ -62,10 +66,10 @@ func TestSignInRequired(t *testing.T) {
 		requests int64
 	}{
 		"the challenge names the metadata": {
-			signInServer{bearerScope, "/meta", resource}, "X-Api-Key", outcome.ReasonSignInRequired,
+			signInServer{bearerScope, "/meta", resource, 0}, "X-Api-Key", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}, Metadata: "http://server0:80/meta", Issuers: issuer}, 1},
 		"metadata at the well-known address of the path": {
-			signInServer{"", wellKnown + "/mcp", resource}, "", outcome.ReasonSignInRequired,
+			signInServer{"", wellKnown + "/mcp", resource, 0}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Scopes: []string{"read", "write"}, Listed: true, Metadata: "http://server0:80" + wellKnown + "/mcp", Issuers: issuer}, 1},
 		"there is no metadata": {signInServer{challenge: "Bearer"}, "", outcome.ReasonSignInRequired, &outcome.Challenge{Text: "Bearer"}, 2},
 		"no challenge":         {signInServer{}, "", outcome.ReasonAuthRequired, nil, 2},
@@ -74,21 +78,24 @@ func TestSignInRequired(t *testing.T) {
 		"a second scheme": {
 			signInServer{challenge: `Basic realm="x", bearer`}, "", outcome.ReasonSignInRequired, &outcome.Challenge{Text: `Basic realm="x", bearer`}, 2},
 		"another scheme is required": {
-			signInServer{`Basic realm="x"`, wellKnown, resource}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: `Basic realm="x"`}, 0},
+			signInServer{`Basic realm="x"`, wellKnown, resource, 0}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: `Basic realm="x"`}, 0},
 		"a credential was refused": {
-			signInServer{bearerScope, "/meta", resource}, "Authorization", outcome.ReasonAuthRequired,
+			signInServer{bearerScope, "/meta", resource, 0}, "Authorization", outcome.ReasonAuthRequired,
 			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}, Sent: true, Metadata: "http://server0:80/meta"}, 0},
 		"a credential was refused, without a challenge": {
 			signInServer{}, "Authorization", outcome.ReasonAuthRequired, &outcome.Challenge{Sent: true}, 0},
 		"the metadata is elsewhere": {
 			signInServer{challenge: `Bearer resource_metadata=http://server1:80/meta`}, "", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: `Bearer resource_metadata=http://server1:80/meta`, Fault: "the server's metadata are at another scheme, host or port, and were not read"}, 0},
+		"the metadata redirects": {
+			signInServer{bearer, "/meta", "", 307}, "", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: bearer, Fault: "server0:80 answers a request for metadata with HTTP status 307"}, 1},
 		"the metadata is about another resource": {
-			signInServer{bearer, "/meta", `{"resource": "http://server0/mc", "authorization_servers": ["https://login.example"]}`}, "", outcome.ReasonResourceMismatch,
+			signInServer{bearer, "/meta", `{"resource": "http://server0/mc", "authorization_servers": ["https://login.example"]}`, 0}, "", outcome.ReasonResourceMismatch,
 			&outcome.Challenge{Text: bearer, Fault: "the server's metadata describe another resource"}, 1},
 		"the metadata is hostile": {
 			signInServer{bearer, "/meta", `{"resource": "http://server0/mcp", "scopes_supported": ["a b", "\u001b[2J", "<b>", "` + strings.Repeat("x", maxNamed+1) + `"],
-				"authorization_servers": ["javascript:alert(1)", "https://a\u001b.example", "https://u:p@b.example", "https://c.example/` + strings.Repeat("x", maxNamed) + `", "https://d.example"]}`},
+				"authorization_servers": ["javascript:alert(1)", "https://a\u001b.example", "https://u:p@b.example", "https://c.example/` + strings.Repeat("x", maxNamed) + `", "https://d.example"]}`, 0},
 			"", outcome.ReasonSignInRequired,
 			&outcome.Challenge{Text: bearer, Scopes: []string{"<b>"}, Listed: true, Metadata: "http://server0:80/meta", Issuers: []string{"https://d.example"}}, 1},
 	} {

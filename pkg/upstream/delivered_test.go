@@ -44,6 +44,7 @@ func TestCallDelivered(t *testing.T) {
 		{"303 after the call", status(303, "", "Location", "/done"), true, "MCP server 's' answered with HTTP status 303."},
 		{"authorization timed out, or the server did", status(403, "upstream request timeout"), true, "MCP server 's' answered with HTTP status 403."},
 		{"HTML", upstreamtest.HTML(), true, "MCP server 's' gave an answer that is not valid MCP."},
+		{"202 instead of an answer", status(202, ""), true, "MCP server 's' gave an answer that is not valid MCP."},
 		{"answer to another request", upstreamtest.Body(`{"jsonrpc":"2.0","id":0,"result":{}}`), true, "MCP server 's' gave an answer that is not valid MCP."},
 
 		{"429", status(429, "", "Retry-After", "60"), false, "MCP server 's' takes no more calls for the moment."},

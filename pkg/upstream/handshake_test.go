@@ -115,33 +115,34 @@ func TestVersionNegotiation(t *testing.T) {
 		return upstreamtest.Status(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32022,"message":"no","data":{"supported":[`+supported+`],"requested":"2026-07-28"}}}`,
 			"Content-Type", "application/json")
 	}
-	t.Run("down to the handshake protocol", func(t *testing.T) {
-		failingOn(t, "server/discover", version(`"2025-06-18"`), upstreamtest.Options{Protocols: upstreamtest.Legacy}).available()
-	})
-	t.Run("nothing in common", func(t *testing.T) {
-		f := failingOn(t, "server/discover", version(`"2031-01-01"`), upstreamtest.Options{})
-		f.loads(permanent, outcome.ReasonVersion)
-		f.received("server/discover")
-	})
-	t.Run("refused once, but listed as supported", func(t *testing.T) {
-		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
-		f.servers[0].FailOn("server/discover", 1, version(`"2026-07-28"`))
-		f.available()
-		f.received("server/discover server/discover tools/list")
-	})
-	t.Run("always refused, but listed as supported", func(t *testing.T) {
-		f := failingOn(t, "server/discover", version(`"2026-07-28"`), upstreamtest.Options{})
-		f.loads(permanent, outcome.ReasonVersion)
-		f.received("server/discover server/discover")
-	})
-	t.Run("refused after negotiation", func(t *testing.T) {
-		f := failingOn(t, "tools/list", version(`"2026-07-28"`), upstreamtest.Options{})
-		f.loads(permanent, outcome.ReasonVersion)
-		f.received("server/discover tools/list server/discover tools/list") // one negotiation
-	})
-	t.Run("an unknown version chosen", func(t *testing.T) {
-		newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Versions: []string{"2031-01-01"}}).loads(permanent, outcome.ReasonVersion)
-	})
+	for _, tt := range []struct {
+		name, method, supported string
+		times                   int // how often the server refuses the version; -1: always
+		o                       upstreamtest.Options
+		reason                  string
+		received                string
+	}{
+		{"down to the handshake protocol", "server/discover", `"2025-06-18"`, -1, upstreamtest.Options{Protocols: upstreamtest.Legacy}, "",
+			"server/discover initialize notifications/initialized tools/list"},
+		{"nothing in common", "server/discover", `"2031-01-01"`, -1, upstreamtest.Options{}, outcome.ReasonVersion, "server/discover"},
+		{"refused once, but listed as supported", "server/discover", `"2026-07-28"`, 1, upstreamtest.Options{Protocols: upstreamtest.Modern}, "",
+			"server/discover server/discover tools/list"},
+		{"always refused, but listed as supported", "server/discover", `"2026-07-28"`, -1, upstreamtest.Options{}, outcome.ReasonVersion,
+			"server/discover server/discover"},
+		{"refused after one negotiation", "tools/list", `"2026-07-28"`, -1, upstreamtest.Options{}, outcome.ReasonVersion,
+			"server/discover tools/list server/discover tools/list"},
+		{"an unknown version chosen", "none", "", 0, upstreamtest.Options{Protocols: upstreamtest.Legacy, Versions: []string{"2031-01-01"}}, outcome.ReasonVersion,
+			"server/discover initialize"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, Options{}, tt.o)
+			f.servers[0].FailOn(tt.method, tt.times, version(tt.supported))
+			if out := f.load(); out.Reason != tt.reason || (out.Status == permanent) != (tt.reason != "") {
+				t.Errorf("Load = %s %s (%s), want %q", out.Status, out.Reason, out.Error, tt.reason)
+			}
+			f.received(tt.received)
+		})
+	}
 }
 
 func TestPages(t *testing.T) {

@@ -54,6 +54,14 @@ func lists(unread []outcome.Unread) []string {
 	return out
 }
 
+// refusals returns the definitions that a load refused, and why.
+func refusals(out outcome.Outcome) (list []string) {
+	for _, r := range out.Refused {
+		list = append(list, fmt.Sprintf("%v %s %s", r.Kind, r.Name, r.Reason))
+	}
+	return list
+}
+
 func TestLoadItems(t *testing.T) {
 	for name, o := range map[string]upstreamtest.Options{
 		"stateless":               {Protocols: upstreamtest.Modern},
@@ -178,10 +186,6 @@ func TestLoadBadItems(t *testing.T) {
 	if diff := cmp.Diff(allItems, keys(out.Items)); diff != "" {
 		t.Errorf("items (-want +got):\n%s", diff)
 	}
-	var got []string
-	for _, r := range out.Refused {
-		got = append(got, fmt.Sprintf("%v %s %s", r.Kind, r.Name, r.Reason))
-	}
 	want := []string{
 		`prompt "review" the server lists another prompt of that name before it`,
 		`prompt "two words" definition: prompt name "two words" holds a character other than A-Z, a-z, 0-9 and _.-`,
@@ -191,7 +195,7 @@ func TestLoadBadItems(t *testing.T) {
 		`resource "note://2" the server lists another resource or template of that URI before it`,
 		`resource "" a resource is listed among the templates`,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, refusals(out)); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
 }
@@ -234,16 +238,12 @@ func TestLoadNested(t *testing.T) {
 	if diff := cmp.Diff([]string{"deep", "deepest", "prompt:deep", "resource:note://deep", "resource:deep://{x}"}, keys(out.Nested)); diff != "" {
 		t.Errorf("nested (-want +got):\n%s", diff)
 	}
-	var got []string
-	for _, r := range out.Refused {
-		got = append(got, fmt.Sprintf("%v %s %s", r.Kind, r.Name, r.Reason))
-	}
 	const another, levels = "the server lists another tool of that name before it", "nested too deeply: it has %d levels, at most 200 are allowed"
 	want := []string{
 		`tool "deep" ` + fmt.Sprintf(levels, 201), `tool "deep" ` + another, `tool "edge" ` + another, `tool "deepest" ` + fmt.Sprintf(levels, 9_400),
 		`prompt "deep" ` + fmt.Sprintf(levels, 201), `resource "note://deep" ` + fmt.Sprintf(levels, 201), `resource "deep://{x}" ` + fmt.Sprintf(levels, 201),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, refusals(out)); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,6 +136,7 @@ type matrixRow struct {
 
 func matrix() []matrixRow {
 	outage := upstreamtest.Status(403, "Authorization service unavailable", "Content-Type", "text/plain")
+	long := upstreamtest.Body(`{"jsonrpc":"2.0","id":1,"result":{"x":"` + strings.Repeat("x", maxResponse) + `"}}`)
 	return []matrixRow{
 		{"none", always(func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, h http.Handler) {
 			h.ServeHTTP(w, r)
@@ -161,6 +163,7 @@ func matrix() []matrixRow {
 		{"403 of Envoy, UF", envoy, 3, transient, outcome.ReasonAuthzUnavailable},
 		{"another type", onList(upstreamtest.WrongType()), 1, permanent, outcome.ReasonNotMCP},
 		{"invalid JSON", onList(upstreamtest.BadJSON()), 1, permanent, outcome.ReasonProtocol},
+		{"over 4 MiB", onList(long), 1, permanent, outcome.ReasonProtocol},
 		{"repeated cursor", onList(upstreamtest.Result(`{"tools":[],"nextCursor":"again"}`)), 2, permanent, outcome.ReasonProtocol},
 		{"−32601 although it has tools", onList(upstreamtest.RPC(-32601, "no")), 1, permanent, outcome.ReasonProtocol},
 		{"−32603", onList(upstreamtest.RPC(-32603, "no")), 3, transient, outcome.ReasonUpstreamError},

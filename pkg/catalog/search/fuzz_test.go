@@ -84,6 +84,9 @@ func FuzzBuild(f *testing.F) {
 	f.Add("read_file", "fs", "Read a file.", `{"properties":{"path":{"description":"where"}}}`, "raed the file")
 	f.Add("", "", "", "", "")
 	f.Add("検索", "\xff", strings.Repeat("a", 300), `{"properties":{"a":{"enum":[1,"x",null]}}}`, "検")
+	for _, query := range hostile() {
+		f.Add("delete_file", "x", "Read a file.", "", query)
+	}
 	f.Fuzz(func(t *testing.T, name, server, description, schema, query string) {
 		d := Doc{Name: name, Server: server, Description: description, Schema: []byte(schema)}
 		ix, err := Open(built([]Doc{d, {Name: "other"}}))
@@ -116,28 +119,6 @@ func hostile() []string {
 		out = append(out, strings.Repeat(part, 10_000/len(part)))
 	}
 	return out
-}
-
-// TestHostileQueries ranks senseless queries in a small catalog. Each query gets an answer, and the
-// same answer the second time.
-func TestHostileQueries(t *testing.T) {
-	ix := indexOf(t, docs("read_file", "delete_file", "x"))
-	for _, query := range hostile() {
-		a, b := ix.Rank(ix.Query(query), fullSet(3), 3, Options{}), ix.Rank(ix.Query(query), fullSet(3), 3, Options{})
-		if !slices.Equal(a.Hits, b.Hits) || a.Total != b.Total {
-			t.Errorf("%.40q: %+v and %+v", query, a, b)
-		}
-		for _, h := range a.Hits {
-			if !(h.Score >= 0 && h.Score <= 1) {
-				t.Errorf("%.40q: hit %+v", query, h)
-			}
-		}
-	}
-	for query, want := range map[string][]int{"x": {2}, "\x004": {}, "read\x00file": {0, 1}} {
-		if got := found(ix.Rank(ix.Query(query), fullSet(3), 3, Options{Lexical: true})); !slices.Equal(got, want) {
-			t.Errorf("%q finds %v, want %v", query, got, want)
-		}
-	}
 }
 
 // FuzzIntent analyzes any query. The negated clauses are parts of the text in their order, and a

@@ -109,6 +109,8 @@ func TestRank(t *testing.T) {
 		{"nothing", "", Options{}, []int{}},
 		{"control characters", "\x00\x1b[31m", Options{}, []int{}},
 		{"invalid UTF-8", "\xff\xfe", Options{}, []int{}},
+		{"a control character separates words", "send\x00file", Options{Lexical: true}, []int{2, 0}},
+		{"a class of verbs is no word", "\x004", Options{Lexical: true}, []int{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := ix.Rank(ix.Query(c.query), fullSet(len(catalog)), 10, c.o)
