@@ -120,7 +120,7 @@ func (f *fleet) holds(s *catalog.Snapshot, tools map[string][]json.RawMessage) {
 	}
 }
 
-func twoServers() map[string][]json.RawMessage {
+func twoServers(testing.TB) map[string][]json.RawMessage {
 	return map[string][]json.RawMessage{
 		"files": {
 			[]byte(`{ "name" : "read", "inputSchema":{"type":"object","maximum":9007199254740993}, "x-new": [1e400] }`),
@@ -130,54 +130,47 @@ func twoServers() map[string][]json.RawMessage {
 	}
 }
 
-// The gateway restarts while no server answers, and keeps every tool.
+// A gateway with real servers over HTTP keeps every byte of every tool. A sync without changes, and a
+// process without a cache, make the same catalog. The gateway restarts while no server answers.
 func TestSyncOverHTTP(t *testing.T) {
-	f := newFleet(t, twoServers())
-	rep, s := f.sync()
-	f.holds(s, twoServers())
-	if rep.New != 3 || rep.Tools != 3 {
-		t.Errorf("report = %+v", rep)
+	for name, list := range map[string]func(testing.TB) map[string][]json.RawMessage{"two servers": twoServers, "real tools": local.Tools} {
+		t.Run(name, func(t *testing.T) {
+			tools := list(t)
+			f := newFleet(t, tools)
+			rep, s := f.sync()
+			f.holds(s, tools)
+			if len(rep.Servers) != len(tools) || rep.New != s.Len() || !rep.Stored {
+				t.Errorf("report of the first sync: %d servers, %d new, stored %v", len(rep.Servers), rep.New, rep.Stored)
+			}
+			if again, s2 := f.sync(); again.Stored || again.New != 0 || again.Changed != 0 || s2.SHA256() != s.SHA256() {
+				t.Errorf("report of the second sync: %+v", again)
+			}
+			f.close()
+			f.open()
+			if third, _ := f.sync(); third.Stored || third.Snapshot != rep.Snapshot {
+				t.Errorf("after a restart: stored %v, %s after %s", third.Stored, third.Snapshot, rep.Snapshot)
+			}
+			for _, s := range f.servers {
+				s.Refuse()
+			}
+			f.close()
+			f.open()
+			rep, s = f.sync()
+			f.holds(s, tools)
+			for _, server := range rep.Servers {
+				if server.Outcome.Status != outcome.Permanent || server.Outcome.Reason != outcome.ReasonRefused || !server.Kept {
+					t.Errorf("%s: %+v", server.Name, server)
+				}
+			}
+			for _, s := range f.servers {
+				require.OK(t, s.Return())
+			}
+			rep, _ = f.sync()
+			for _, server := range rep.Servers {
+				if server.Outcome.Status != outcome.Available {
+					t.Errorf("%s after its return: %+v", server.Name, server.Outcome)
+				}
+			}
+		})
 	}
-	for _, s := range f.servers {
-		s.Refuse()
-	}
-	f.close()
-	f.open()
-	rep, s = f.sync()
-	f.holds(s, twoServers())
-	for _, server := range rep.Servers {
-		if server.Outcome.Status != outcome.Permanent || server.Outcome.Reason != outcome.ReasonRefused || !server.Kept {
-			t.Errorf("%s: %+v", server.Name, server)
-		}
-	}
-	for _, s := range f.servers {
-		require.OK(t, s.Return())
-	}
-	rep, _ = f.sync()
-	for _, server := range rep.Servers {
-		if server.Outcome.Status != outcome.Available {
-			t.Errorf("%s after its return: %+v", server.Name, server.Outcome)
-		}
-	}
-}
-
-func TestSyncOfRealTools(t *testing.T) {
-	tools := local.Tools(t)
-	f := newFleet(t, tools)
-	rep, s := f.sync()
-	f.holds(s, tools)
-	if len(rep.Servers) != len(tools) || rep.New != s.Len() || !rep.Stored {
-		t.Errorf("report of the first sync: %d servers, %d new, stored %v", len(rep.Servers), rep.New, rep.Stored)
-	}
-	again, s2 := f.sync()
-	if again.Stored || again.New != 0 || again.Changed != 0 || s2.SHA256() != s.SHA256() {
-		t.Errorf("report of the second sync: %+v", again)
-	}
-	f.close()
-	f.open() // a process without a cache produces the same bytes
-	if third, _ := f.sync(); third.Stored || third.Snapshot != rep.Snapshot {
-		t.Errorf("after a restart: stored %v, %s after %s", third.Stored, third.Snapshot, rep.Snapshot)
-	}
-	t.Logf("%d servers, %d tools, %d bytes, %d a tool; first sync %v, second %v",
-		len(rep.Servers), rep.Tools, rep.Size, rep.Size/rep.Tools, rep.Duration, again.Duration)
 }

@@ -323,14 +323,8 @@ func TestBaselineOfTwoSpellings(t *testing.T) {
 func TestBaselineOfAnEarlierIdentity(t *testing.T) {
 	local, queried := "http://127.0.0.1:3000/mcp", here+"?tenant=a"
 	second := map[string]string{"fs": local, "q": queried, "new": "http://localhost:3000/mcp", "a": here + "?tenant=b"}
-	for _, test := range []struct {
-		name    string
-		current bool // current.json exists
-	}{
-		{"a second name", true},
-		{"a second name, without a catalog", false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, current := range []bool{true, false} { // current.json exists
+		t.Run(fmt.Sprint("a catalog ", current), func(t *testing.T) {
 			w := newFixture(t)
 			baselines := approval.NewBaselines(w.Approvals)
 			w.place(map[string]string{})
@@ -346,7 +340,7 @@ func TestBaselineOfAnEarlierIdentity(t *testing.T) {
 			}
 			slices.Sort(cur.Baselines)
 			require.OK(t, baselines.PutBaselines(t.Context(), stored))
-			if test.current {
+			if current {
 				data, err := json.Marshal(cur)
 				require.OK(t, err)
 				w.Put(catalog.CurrentKey, string(data))

@@ -182,22 +182,6 @@ func TestPages(t *testing.T) {
 	})
 }
 
-func TestHandshakeIsShared(t *testing.T) {
-	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if _, err := f.call(Call{Name: "x"}); err != nil {
-				t.Errorf("Call: %v", err)
-			}
-		})
-	}
-	wg.Wait()
-	if n := len(f.servers[0].Received("initialize")); n != 1 {
-		t.Errorf("%d sessions were opened, want 1", n)
-	}
-}
-
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	for _, o := range []upstreamtest.Options{
 		{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Modern, SSE: true}, {Protocols: upstreamtest.Legacy, Sessions: true, SSE: true},

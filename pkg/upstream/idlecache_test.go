@@ -37,15 +37,3 @@ func TestProgramSleeps(t *testing.T) {
 		t.Errorf("a sync did not load a server with a changed command: %+v", other)
 	}
 }
-
-func TestProgramRemoved(t *testing.T) {
-	c, target := withProgram(t, Options{}, stdiotest.Legacy)
-	if out := c.LoadAll(t.Context(), []Target{target}, nil); out[0].Status != outcome.Available {
-		t.Fatalf("LoadAll = %+v", out)
-	}
-	if n := c.programs.host.Running(); n != 1 {
-		t.Errorf("%d programs run", n)
-	}
-	c.LoadAll(t.Context(), nil, nil)
-	local.Until(t, "the program of a server that was removed is ended", func() bool { return c.programs.host.Running() == 0 })
-}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
-	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -266,28 +265,4 @@ func TestLoadAllDeadline(t *testing.T) {
 			t.Errorf("a load without an outcome is logged as a warning:\n%s", lines)
 		}
 	})
-}
-
-// TestLoadAllRealCatalog serves the tools of 70 real servers and loads them all, byte for byte.
-func TestLoadAllRealCatalog(t *testing.T) {
-	catalog := local.Tools(t)
-	var targets []Target
-	for name, s := range upstreamtest.Fleet(t, catalog, upstreamtest.Options{PageSize: 5}) {
-		targets = append(targets, Target{ID: name, URL: s.URL})
-	}
-	outs := newClient(t, Options{}).LoadAll(t.Context(), targets, nil)
-	for _, o := range outs {
-		if o.Status != outcome.Available || len(o.Refused) != 0 || len(o.Tools) != len(catalog[o.ServerID]) {
-			t.Errorf("%s = %s %s, %d tools, refused %v", o.ServerID, o.Status, o.Reason, len(o.Tools), o.Refused)
-			continue
-		}
-		for i, d := range o.Tools {
-			if string(d.Raw) != string(catalog[o.ServerID][i]) {
-				t.Errorf("%s: tool %d is not the bytes that were served", o.ServerID, i)
-			}
-		}
-	}
-	if _, n := byStatus(outs); len(outs) != 70 || n != 527 {
-		t.Errorf("%d servers with %d tools, want 70 with 527", len(outs), n)
-	}
 }

@@ -148,14 +148,14 @@ func TestRankLimit(t *testing.T) {
 	ix := indexOf(t, docs(names...))
 	q := ix.Query("read")
 	all := ix.Rank(q, fullSet(200), 1000, Options{})
-	if len(all.Hits) != 200 || !slices.IsSortedFunc(all.Hits, compareHits) {
+	if all.Matched != nil || len(all.Hits) != 200 || !slices.IsSortedFunc(all.Hits, compareHits) {
 		t.Fatalf("%d hits, sorted %v; want all 200, sorted",
 			len(all.Hits), slices.IsSortedFunc(all.Hits, compareHits))
 	}
 	for _, limit := range []int{math.MinInt, -1, 0, 1, 7, 50, 199, math.MaxInt} {
-		r := ix.Rank(q, fullSet(200), limit, Options{})
+		r := ix.Rank(q, fullSet(200), limit, Options{Matched: true})
 		want := all.Hits[:min(max(limit, 0), 200)]
-		if r.Total != 200 || len(r.Hits) != len(want) || (len(want) > 0 && cmp.Diff(want, r.Hits) != "") {
+		if r.Total != 200 || r.Matched.Len() != 200 || len(r.Hits) != len(want) || (len(want) > 0 && cmp.Diff(want, r.Hits) != "") {
 			t.Errorf("limit %d: %d hits of %d, want the first %d of 200", limit, len(r.Hits), r.Total, len(want))
 		}
 	}
@@ -279,30 +279,6 @@ func TestBelow(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 64: 2, 65: 3, 69: 3, 70: 4, 1000: 4} {
 		if got := below(s, n).Len(); got != want || s.Len() != 4 {
 			t.Errorf("%d members below %d, want %d of 4", got, n, want)
-		}
-	}
-}
-
-// Rank returns the matching documents independent of the limit, and only on request.
-func TestMatched(t *testing.T) {
-	catalog := docs("read_file", "read_page", "delete_document", "send_email", "delete_file")
-	ix := indexOf(t, catalog)
-	for _, query := range []string{"read", "delete a document", "unheard"} {
-		q, view := ix.Query(query), fullSet(len(catalog))
-		all := ix.Rank(q, view, len(catalog), Options{})
-		for limit := range 3 {
-			r := ix.Rank(q, view, limit, Options{Matched: true})
-			if r.Matched.Len() != r.Total || r.Total != all.Total || len(r.Hits) != min(limit, r.Total) {
-				t.Errorf("%q, limit %d: %d matched, %d hits of %d", query, limit, r.Matched.Len(), len(r.Hits), r.Total)
-			}
-			for _, hit := range all.Hits {
-				if !r.Matched.Has(hit.Doc) {
-					t.Errorf("%q: document %d is a hit, but not in Matched", query, hit.Doc)
-				}
-			}
-		}
-		if all.Matched != nil {
-			t.Errorf("%q: Matched is set without the option", query)
 		}
 	}
 }
