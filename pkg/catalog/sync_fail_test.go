@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -134,24 +135,31 @@ func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
 }
 
 // interruptEach fails the first, second, … write of a sync of a new fixture, with and without
-// effect. It calls check after the next sync of a new process. A sync has at least the given number
-// of writes.
+// effect. It calls check after the next sync, in the same process and in a new process. A sync has
+// at least the given number of writes.
 func interruptEach(t *testing.T, least int, begin func(*testing.T) *fixture, check func(*testing.T, *fixture)) {
-	for _, kept := range []bool{false, true} {
+	for i := range 4 {
+		kept, restart := i%2 == 1, i/2 == 1
 		for n, more := 1, true; more; n++ {
-			t.Run(fmt.Sprintf("write %d, kept %v", n, kept), func(t *testing.T) {
+			t.Run(fmt.Sprintf("write %d, kept %v, restart %v", n, kept, restart), func(t *testing.T) {
 				w := begin(t)
+				wasConsistent := w.consistent() == nil
 				reached := w.failAt(n, kept)
 				if _, err := w.Syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
 					t.Fatal(err)
 				}
 				if more = reached(); !more {
-					if n < least {
+					if n <= least {
 						t.Errorf("only %d writes were interrupted", n-1)
 					}
 					return
 				}
-				w.Restart()
+				if err := w.consistent(); wasConsistent && err != nil {
+					t.Errorf("after the failure: %v", err)
+				}
+				if restart {
+					w.Restart()
+				}
 				w.sync()
 				check(t, w)
 			})
@@ -178,56 +186,26 @@ func (w *fixture) consistent() error {
 }
 
 func TestSyncInterrupted(t *testing.T) {
-	for _, kept := range []bool{false, true} {
-		for _, restart := range []bool{false, true} {
-			t.Run(fmt.Sprintf("kept %v, restart %v", kept, restart), func(t *testing.T) {
-				n := 1
-				for ; interrupted(t, n, kept, restart); n++ {
-				}
-				// three objects, three records and two baselines; then two objects and three records
-				if n < 13 {
-					t.Errorf("only %d writes were interrupted", n-1)
-				}
-			})
+	first := func(t *testing.T) *fixture {
+		return servers(t, map[string][]string{"fs": {"read", "write"}, "git": {"log"}})
+	}
+	later := func(t *testing.T, w *fixture) {
+		w.serve(map[string][]string{"fs": {"read", "write", "late"}, "git": {"log", "late"}})
+		w.sync()
+		got := w.state()
+		for _, want := range []string{"fs:write: approved", "git:log: approved", "fs:late: pending", "git:late: pending"} {
+			if !slices.Contains(got, want) {
+				t.Errorf("want %q in %v", want, got)
+			}
 		}
 	}
-}
-
-// interrupted fails the n-th write of two syncs and checks the result; it reports whether there was
-// such a write.
-func interrupted(t *testing.T, n int, kept, restart bool) bool {
-	t.Helper()
-	w := servers(t, map[string][]string{"fs": {"read", "write"}, "git": {"log"}})
-	reached := w.failAt(n, kept)
-	for range 2 {
-		_, err := w.Syncer.Sync(t.Context())
-		if err != nil && !errors.Is(err, errStore) {
-			t.Errorf("write %d: Sync = %v, want the store's error", n, err)
-		}
-		if err := w.consistent(); err != nil {
-			t.Errorf("write %d: %v", n, err)
-		}
+	interruptEach(t, 8, first, later)                 // three objects, three records and two baselines
+	interruptEach(t, 5, func(t *testing.T) *fixture { // two objects and three records
+		w := first(t)
+		w.sync()
 		w.serve(map[string][]string{"fs": {`{"name":"read","title":"new"}`, "write", "evil"}, "git": {"log", "evil"}})
-	}
-	if !reached() {
-		return false
-	}
-	if restart {
-		w.Restart()
-	}
-	w.sync()
-	w.serve(map[string][]string{"fs": {"read", "write", "late"}, "git": {"log", "late"}})
-	w.sync()
-	state := map[string]bool{}
-	for _, line := range w.state() {
-		state[line] = true
-	}
-	for _, want := range []string{"fs:write: approved", "git:log: approved", "fs:late: pending", "git:late: pending"} {
-		if !state[want] {
-			t.Errorf("write %d: want %q in %v", n, want, w.state())
-		}
-	}
-	return true
+		return w
+	}, later)
 }
 
 func TestStoreUnreadable(t *testing.T) {
