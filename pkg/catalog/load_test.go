@@ -116,7 +116,7 @@ func TestLoadErrors(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := catalog.Load(t.Context(), store, nil); !errors.Is(err, tc.want) || errors.Is(err, object.ErrNotFound) != (tc.want == object.ErrNotFound) {
+			if _, err := catalog.Load(t.Context(), store, nil); !errors.Is(err, tc.want) || errors.Is(err, object.ErrNotFound) != errors.Is(tc.want, object.ErrNotFound) {
 				t.Errorf("Load = %v, want %v alone", err, tc.want)
 			}
 		})
