@@ -112,7 +112,7 @@ func TestAuditFileBehindProxy(t *testing.T) {
 // A file of a long audit takes little memory.
 func TestAuditFileMemory(t *testing.T) {
 	h := newFixture(t)
-	c := &manyCalls{n: 200_000, at: h.Clock.Now()}
+	c := &manyCalls{n: 40_000, at: h.Clock.Now()}
 	h.Decide.Calls = c
 	h.Open()
 	var before, after runtime.MemStats
@@ -120,7 +120,7 @@ func TestAuditFileMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	n := 0
 	err := h.Console.Service.EachLine(t.Context(), audit.Filter{Kind: audit.KindCall}, func(audit.Line) error {
-		if n++; n == 150_000 {
+		if n++; n == 30_000 {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 		}

@@ -102,21 +102,3 @@ func TestHealthWithoutAState(t *testing.T) {
 		}
 	})
 }
-
-func TestIndexOutcomes(t *testing.T) {
-	h := newFixture(t)
-	h.ByName["mail"].Outcome = outcome.Outcome{Status: outcome.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host", CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-	h.Sync()
-	body := h.Send("/admin/servers", "").Body
-	for _, want := range []string{
-		`"outcome":{"status":"transient","message":"MCP server 'mail' is `,
-		`"reason":"http_5xx","error":"503 from the mail host","http_status":503,"attempts":1,"retry_after_ms":1000,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z","loaded_at":"2026-11-20T12:00:00.001Z"}`,
-	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("%s is missing in %s", want, body)
-		}
-	}
-	if got := admintest.Into[decide.Health](h.Fixture, "/admin/health", "").Outcomes; got["available"] != 1 || got["transient"] != 1 {
-		t.Errorf("outcomes = %v", got)
-	}
-}

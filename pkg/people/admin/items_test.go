@@ -57,7 +57,7 @@ func TestItems(t *testing.T) {
 		})
 	}
 	t.Run("together", func(t *testing.T) {
-		var items []string
+		items := []string{fmt.Sprintf(`{"id":"nope:nope","hash":%q}`, d.Hash("mail/send"))}
 		for _, row := range admintest.Into[decide.Page](d, "/admin/tools?status=pending_approval&server=mail", "").Tools {
 			items = append(items, fmt.Sprintf(`{"id":%q,"hash":%q,"rev":%d}`, row.ID, row.Hash, row.Rev))
 		}
@@ -65,7 +65,7 @@ func TestItems(t *testing.T) {
 			Done  int
 			Tools []struct{ ID, Result, Status string }
 		}](d, "/admin/tools", `{"action":"approve","items":[`+strings.Join(items, ",")+`]}`)
-		if out.Done != 3 {
+		if out.Done != 3 || len(out.Tools) != 4 || out.Tools[0].Result != "refused" || out.Tools[1].Result != "done" || out.Tools[1].Status != "callable" {
 			t.Errorf("%+v", out)
 		}
 	})

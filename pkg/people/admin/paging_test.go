@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -84,38 +83,6 @@ func TestPaging(t *testing.T) {
 	}
 	if got := admintest.Into[listing](h.Fixture, "/admin/servers?limit=1&after="+url.QueryEscape(admintest.Into[listing](h.Fixture, "/admin/servers?limit=1", "").Next), ""); got.Servers[0].Name != "server-001" || got.Servers[0].Tools.Callable != 7 {
 		t.Errorf("the second server = %+v", got.Servers)
-	}
-}
-
-// Pages merge the lines of all servers, including many with the same time, as a sync writes them.
-func TestAuditPaging(t *testing.T) {
-	h := newFixture(t)
-	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"write_file"}`, `{"name":"stat"}`)
-	h.Approvals.Now = func() time.Time { return time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC) }
-	h.Sync()
-	h.ByName["fs"].Tools, h.ByName["mail"].Tools = []string{`{"name":"a"}`, `{"name":"b"}`}, []string{`{"name":"c"}`, `{"name":"d"}`}
-	h.Sync()
-	want, pages := walk(h, "/admin/audit", 200, func() {})
-	if len(want) != 10 || pages != 1 {
-		t.Fatalf("%d lines on %d pages: %v", len(want), pages, want)
-	}
-	for _, limit := range []int{1, 2, 3, 5, 9, 10} {
-		got, _ := walk(h, "/admin/audit", limit, func() {})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
-		}
-	}
-	// Lines that are written meanwhile are newer than all later pages.
-	n := 0
-	got, _ := walk(h, "/admin/audit", 3, func() {
-		n++
-		admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[n%2], "{}")
-	})
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("while people decide (-want +got):\n%s", diff)
-	}
-	if one, n := walk(h, "/admin/audit?server=mail", 1, func() {}); len(one) != 4 || n != 4 {
-		t.Errorf("for one server: %v on %d pages", one, n)
 	}
 }
 

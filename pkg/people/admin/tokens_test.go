@@ -146,10 +146,7 @@ func TestMakeTokenRefusals(t *testing.T) {
 	h := withTokens(t)
 	for _, body := range []string{
 		`{"name":"","servers":[],"tiers":[],"days":1}`,
-		`{"name":"a b","servers":[],"tiers":[],"days":1}`,
 		`{"name":"ci","servers":[],"tiers":["root"],"days":1}`,
-		`{"name":"ci","servers":[""],"tiers":[],"days":1}`,
-		`{"name":"ci","servers":[],"tiers":[],"days":366}`,
 		`{"name":"ci","servers":[],"tiers":[],"days":0}`,
 		`{"name":"ci","servers":[],"tiers":[]}`,
 		`{"name":"ci","servers":null,"tiers":[],"days":1}`,
@@ -160,18 +157,6 @@ func TestMakeTokenRefusals(t *testing.T) {
 	}
 	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("tokens were made: %v, %v", all, err)
-	}
-}
-
-func TestTokenExpiry(t *testing.T) {
-	h := withTokens(t)
-	m := h.mint(`{"name":"ci","servers":["*"],"tiers":[],"days":1}`)
-	h.Clock.Wait(24 * time.Hour)
-	if list := h.Send("/admin/tokens", "").Body; !strings.Contains(list, `"status":"expired"`) {
-		t.Errorf("list %s", list)
-	}
-	if _, err := h.agent(m.Token); err == nil {
-		t.Error("the gateway accepts the token")
 	}
 }
 
@@ -217,17 +202,5 @@ func TestRevokeTokenListsGrants(t *testing.T) {
 	admintest.Into[decide.Request](h.Fixture, path+"/decide", `{"verdict":"revoked"}`)
 	if got := revoke(); got.Granted == nil || len(got.Granted) != 0 || got.Unread {
 		t.Errorf("after the grant has ended: %+v", got)
-	}
-}
-
-func TestTokensUnauthenticated(t *testing.T) {
-	h := withTokens(t)
-	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
-		return decide.Actor{}, &identity.Error{Kind: identity.Scope}
-	}
-	h.Open()
-	h.Problem(http.StatusForbidden, "/admin/tokens", ciToken)
-	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {
-		t.Errorf("a token was made: %v, %v", all, err)
 	}
 }

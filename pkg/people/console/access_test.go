@@ -19,7 +19,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage/usagetest"
@@ -442,54 +441,5 @@ func TestAccessOtherServer(t *testing.T) {
 	}
 	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"}); err != nil || r.State != approval.Pending {
 		t.Errorf("got record %+v, %v; want it pending", r, err)
-	}
-}
-
-// A caller with an access token of an issuer has the rights of their groups at the API.
-func TestAccessTokens(t *testing.T) {
-	issuer, h := identitytest.Start(t), newStage(t)
-	const audience = "https://gate.example.com/mcp"
-	jwt, err := identity.NewJWT(identity.JWTOptions{
-		ProviderOptions: identity.ProviderOptions{Issuer: issuer.URL}, Audiences: []string{audience}, BaseURL: "https://gate.example.com",
-		Claims: identity.ClaimMap{Roles: identity.Roles{
-			Viewers:   []string{"everybody"},
-			Approvers: []identity.ApproverGroup{{Group: "fs-team", Servers: []string{"fs"}}, {Group: "mail-team", Servers: []string{"mail"}}, {Group: "gate-approvers"}},
-			Operators: []string{"ops"},
-		}},
-	})
-	require.OK(t, err)
-	verifier, err := identity.New(identity.Options{JWT: jwt})
-	require.OK(t, err)
-	admins := identity.Admins(verifier)
-	h.Console.Actor = func(r *http.Request) (decide.Actor, error) {
-		agent, err := admins.Authenticate(r)
-		return decide.Actor{Name: agent.ID, Rights: agent.Rights}, err
-	}
-	h.Open()
-	for name, tt := range map[string]struct {
-		groups               []string
-		read, decide, tokens int
-	}{
-		"no group":           {nil, 403, 403, 403},
-		"another group":      {[]string{"sales"}, 403, 403, 403},
-		"viewer":             {[]string{"everybody"}, 200, 403, 403},
-		"another server":     {[]string{"everybody", "fs-team"}, 200, 403, 403},
-		"this server":        {[]string{"mail-team"}, 200, 200, 403},
-		"both servers":       {[]string{"fs-team", "mail-team"}, 200, 200, 403},
-		"every server":       {[]string{"fs-team", "gate-approvers"}, 200, 200, 403},
-		"operator":           {[]string{"everybody", "ops"}, 200, 200, 200},
-		"the name of a role": {[]string{"operator", "approver"}, 403, 403, 403},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bearer := "Authorization: Bearer " + issuer.Token(audience, map[string]any{"groups": tt.groups})
-			for _, ask := range []struct {
-				path, body string
-				want       int
-			}{{"/admin/tools", "", tt.read}, {"/admin/tools/mail/send/disable", "{}", tt.decide}, {"/admin/tokens", "", tt.tokens}} {
-				if a := h.Send(ask.path, ask.body, bearer); a.Status != ask.want {
-					t.Errorf("%s: %d %s, want %d", ask.path, a.Status, a.Body, ask.want)
-				}
-			}
-		})
 	}
 }

@@ -7,13 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/people/console"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // The page of a request for one call shows all arguments, and a person confirms them by their hash.
@@ -93,17 +90,4 @@ func FuzzArgumentsText(f *testing.F) {
 			t.Errorf("the page shows %d bytes for arguments of %d bytes", len(shown), len(raw))
 		}
 	})
-}
-
-// If the stored arguments were replaced, the page does not show them, and nobody can confirm them.
-func TestRequestArgumentsExchanged(t *testing.T) {
-	h := newFixture(t)
-	h.confirms()
-	id := h.Asks(bot, "fs:read_file", "", `{"path":"/tmp/a"}`)
-	require.OK(t, h.Approvals.PutDocs(t.Context(), document.Doc{
-		Key: document.Key{Part: "ASK#" + bot.Key(), ID: "ARGS#" + id}, Data: []byte(`{"path":"/tmp/harmless"}`), Rev: 1, Keep: h.Clock.Now().Add(time.Hour),
-	}))
-	page := h.small("/admin/requests/" + id)
-	says(t, page, "nobody can read what they would confirm", `value="declined"`)
-	lacks(t, page, "harmless", `value="confirmed"`)
 }

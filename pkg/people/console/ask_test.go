@@ -6,14 +6,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/people/console"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
@@ -183,20 +181,11 @@ func TestAskNothing(t *testing.T) {
 	if a := h.get("/admin/ask/" + code[:len(code)-2]); a.Status != http.StatusNotFound || strings.Contains(a.Body, code[:20]) {
 		t.Errorf("a truncated link: %d %s", a.Status, a.Body)
 	}
-	h.Clock.Wait(25 * time.Hour)
-	h.enter("sam", "1", identity.Rights{})
-	if a := h.get("/admin/ask/" + code); a.Status != http.StatusNotFound {
-		t.Errorf("an expired link: %d", a.Status)
-	}
-	code = h.link(bot, "mail:send")
 	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Another."}`
 	h.Sync()
 	page := h.page("/admin/ask/" + code)
 	says(t, page, "The definition has changed since the link was made")
 	lacks(t, page, `name="ask"`)
-	if h.Status("mail:send") != lock.PendingApproval {
-		t.Error("mail:send is not pending approval")
-	}
 }
 
 // A link's code survives the sign-in, even if the code is long. The code is in no log and in no

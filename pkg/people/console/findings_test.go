@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
 // Pages list each finding with a link to its place, and lists count the findings.
@@ -57,19 +55,6 @@ func TestFindingsThatAreNew(t *testing.T) {
 	says(t, listed, `<span class="mark">new</span> <a href="#finding-1">`)
 	says(t, folded, "has characters that a person does not see")
 	lacks(t, folded, `class="mark"`)
-}
-
-// An approval with a severe finding needs a note. A refusal keeps the typed text.
-func TestFindingsNeedANote(t *testing.T) {
-	h := newFixture(t)
-	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Sends.\u200b"}`
-	h.Sync()
-	const path = "/admin/tools/mail/send"
-	w := h.Submit(path+"/approve", url.Values{"hash": {string(h.Hash("mail/send"))}, "rev": {h.Field(h.Page(http.StatusOK, path), "rev")}, "note": {" "}, "tell": {"1"}})
-	if w.Status != http.StatusUnprocessableEntity || h.Status("mail:send") != lock.PendingApproval {
-		t.Errorf("%d %s", w.Status, w.Body)
-	}
-	says(t, w.Body, "say why in the note", " checked> tell agents")
 }
 
 // If two findings overlap, the text is still complete.

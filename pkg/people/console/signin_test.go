@@ -207,20 +207,11 @@ func TestSignInNext(t *testing.T) {
 			t.Errorf("next=%.40q leads to %q", next, w.Header.Get("Location"))
 		}
 	}
-	for _, next := range []string{"https://evil.example.com", "javascript:alert(1)", "evil.example.com", "https%3A//evil.example.com", "?next=//evil", "tools//evil.example.com"} {
-		h := newLaptop(t)
-		w, _ := h.signIn(url.Values{"key": {h.key.Reveal()}, "next": {next}})
-		base := &url.URL{Scheme: "https", Host: "gate.example.com", Path: "/admin/login"}
-		to, err := base.Parse(w.Header.Get("Location"))
-		if err != nil || to.Host != base.Host || to.Scheme != "https" || !strings.HasPrefix(to.Path, "/admin") {
-			t.Errorf("next=%q leads to %v, %v", next, to, err)
-		}
-	}
 }
 
 // A sign-in leads only to addresses below /admin of the gateway.
 func FuzzSignInNext(f *testing.F) {
-	for _, next := range []string{"", "tools/fs/read_file", "?status=callable", "//evil.example.com", "tools/%2e%2e/%2e%2e/mcp", `\\evil`, "https:evil.example.com", "tools\r\nX: y", "a/..;/b", ".", "%2f%2fevil"} {
+	for _, next := range []string{"", "tools/fs/read_file", "?status=callable", "//evil.example.com", "tools/%2e%2e/%2e%2e/mcp", `\\evil`, "https:evil.example.com", "tools\r\nX: y", "a/..;/b", ".", "%2f%2fevil", "javascript:alert(1)", "evil.example.com", "https%3A//evil.example.com", "?next=//evil", "tools//evil.example.com"} {
 		f.Add(next)
 	}
 	h := newLaptop(f)

@@ -348,18 +348,3 @@ func TestTypedNoteIsCut(t *testing.T) {
 		t.Errorf("%d, %.100q of the note", w.Status, shown)
 	}
 }
-
-// Invisible characters in a name cannot make it look like another name.
-func TestNamesAreReadable(t *testing.T) {
-	h := newFixture(t)
-	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
-		return decide.Actor{Name: "\u202enna", Rights: identity.Everything()}, nil
-	}
-	h.Open()
-	admintest.Into[any](h.Fixture, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
-	for _, path := range []string{"/admin", "/admin/me", "/admin/tools/mail/send", "/admin/tools/mail/send/history"} {
-		page := h.Page(http.StatusOK, path)
-		says(t, html.UnescapeString(page), "⟨U+202E⟩nna")
-		lacks(t, page, "\u202e")
-	}
-}

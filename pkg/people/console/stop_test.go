@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
@@ -46,22 +44,13 @@ func (h *fixture) events() (lines []string) {
 	return lines
 }
 
-func contains(t *testing.T, page string, wants ...string) {
-	t.Helper()
-	for _, want := range wants {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
-		}
-	}
-}
-
 // A person stops a server: the page asks for confirmation. Then the stop applies at once, every
 // page shows it, and the person undoes it.
 func TestStopPage(t *testing.T) {
 	h := newFixture(t)
-	contains(t, h.small("/admin/stop"), "Nothing is stopped", "<option>fs</option>", "<option>old</option>", `name="reason"`)
+	says(t, h.small("/admin/stop"), "Nothing is stopped", "<option>fs</option>", "<option>old</option>", `name="reason"`)
 	w := h.Submit("/admin/stop", stopForm("server", "fs", " key <leaked> "))
-	contains(t, w.Body, `Stop server &#34;fs&#34;?`, "1 tool that can be called now", "No call of it runs in this process now", "“key &lt;leaked&gt;”", "Stop it now")
+	says(t, w.Body, `Stop server &#34;fs&#34;?`, "1 tool that can be called now", "No call of it runs in this process now", "“key &lt;leaked&gt;”", "Stop it now")
 	if w.Status != http.StatusOK || len(h.stops()) > 0 || h.Status("fs:read_file") != lock.None {
 		t.Fatalf("%d: fs is stopped before the person confirmed", w.Status)
 	}
@@ -69,17 +58,17 @@ func TestStopPage(t *testing.T) {
 	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./stop?did=stopped" || h.Status("fs:read_file") != lock.ServerDisabled {
 		t.Fatalf("%d to %q, %q", w.Status, w.Header.Get("Location"), h.Status("fs:read_file"))
 	}
-	contains(t, h.small("/admin/stop?did=stopped"), "It is stopped. Every process refuses the next call", `server &#34;fs&#34;`, "key &lt;leaked&gt;", "<td data-th=\"By\">ann", "Undo<span")
+	says(t, h.small("/admin/stop?did=stopped"), "It is stopped. Every process refuses the next call", `server &#34;fs&#34;`, "key &lt;leaked&gt;", "<td data-th=\"By\">ann", "Undo<span")
 	for _, path := range []string{"/admin", "/admin/tools", "/admin/servers", "/admin/config", "/admin/me", "/admin/tools/fs/read_file"} {
-		contains(t, h.Page(http.StatusOK, path), `class="banner"`, "Emergency stop.", `server &#34;fs&#34; stopped by ann: key &lt;leaked&gt;`, `admin/stop">See what is stopped</a>`)
+		says(t, h.Page(http.StatusOK, path), `class="banner"`, "Emergency stop.", `server &#34;fs&#34; stopped by ann: key &lt;leaked&gt;`, `admin/stop">See what is stopped</a>`)
 	}
 	w = h.Submit("/admin/stop", stopForm("server", "fs", "again", "sure"))
-	contains(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "./stop")), "It was stopped already", "key &lt;leaked&gt;")
+	says(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "./stop")), "It was stopped already", "key &lt;leaked&gt;")
 	w = h.Submit("/admin/stop/undo", stopForm("server", "fs", ""))
 	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../stop?did=undone" || len(h.stops()) > 0 || h.Status("fs:read_file") != lock.None {
 		t.Errorf("%d to %q, %v", w.Status, w.Header.Get("Location"), h.stops())
 	}
-	contains(t, h.Page(http.StatusOK, "/admin/stop?did=undone"), "The stop is undone", "Nothing is stopped")
+	says(t, h.Page(http.StatusOK, "/admin/stop?did=undone"), "The stop is undone", "Nothing is stopped")
 	if page := h.Page(http.StatusOK, "/admin"); strings.Contains(page, "Emergency stop.") {
 		t.Error("the banner stays")
 	}
@@ -93,27 +82,27 @@ func TestStopPageOfEverythingAndAgents(t *testing.T) {
 	h.Decide.Agents = identity.Names{Tokens: h.Console.Tokens.Store}
 	h.Open()
 	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "servers": {"fs"}, "days": {"1"}})
-	contains(t, h.Page(http.StatusOK, "/admin/stop"), `<option value="token:ci">`)
+	says(t, h.Page(http.StatusOK, "/admin/stop"), `<option value="token:ci">`)
 	sure := h.Submit("/admin/stop", stopForm("agent", "token:ci", "why")).Body
-	contains(t, sure, "except initialize and ping", "Stop agent &#34;token:ci&#34;?")
+	says(t, sure, "except initialize and ping", "Stop agent &#34;token:ci&#34;?")
 	const unlisted = "No agent with this id has called, and no valid agent token has it."
 	if strings.Contains(sure, unlisted) {
 		t.Error("the page says that nobody knows the agent token:ci")
 	}
-	contains(t, h.Submit("/admin/stop", stopForm("agent", "ci", "why")).Body, unlisted)
-	contains(t, h.Submit("/admin/stop", stopForm("all", "", "why")).Body, "Stop everything?", "1 tool that can be called")
+	says(t, h.Submit("/admin/stop", stopForm("agent", "ci", "why")).Body, unlisted)
+	says(t, h.Submit("/admin/stop", stopForm("all", "", "why")).Body, "Stop everything?", "1 tool that can be called")
 	for _, f := range []url.Values{stopForm("agent", " token:ci\t", "one", "sure"), stopForm("all", "", "two", "sure"), stopForm("agent", "arn:aws:iam::1:user/x", "three", "sure"), stopForm("server", "mail", "four", "sure")} {
 		if w := h.Submit("/admin/stop", f); w.Status != http.StatusSeeOther {
 			t.Errorf("%v: %d", f, w.Status)
 		}
 	}
 	page := h.small("/admin/stop")
-	contains(t, page, "agent &#34;token:ci&#34;", "everything", "Undo all 4 stops of people", "· 1 stop more")
+	says(t, page, "agent &#34;token:ci&#34;", "everything", "Undo all 4 stops of people", "· 1 stop more")
 	if w := h.Submit("/admin/stop/undo", url.Values{"x": {""}}); w.Status != http.StatusSeeOther || len(h.stops()) > 0 {
 		t.Errorf("%d, %v", w.Status, h.stops())
 	}
 	w := h.Submit("/admin/stop/undo", url.Values{"x": {""}})
-	contains(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "../stop")), "There was no stop that can be undone here")
+	says(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "../stop")), "There was no stop that can be undone here")
 	if n := len(h.events()); n != 9 { // one of them is the new token
 		t.Errorf("the audit has %q", h.events())
 	}
@@ -121,34 +110,28 @@ func TestStopPageOfEverythingAndAgents(t *testing.T) {
 
 func TestStopPageRefuses(t *testing.T) {
 	h := newFixture(t)
-	long := strings.Repeat("x", 257)
 	for _, tt := range []struct {
 		form url.Values
 		want string
 	}{
 		{stopForm("server", "fs", ""), "say why"},
-		{stopForm("server", "fs", long), "not one line of at most 256 bytes"},
-		{stopForm("server", "fs", "a\nb"), "not one line"},
-		{stopForm("server", "fs", "a\xff"), "not one line"},
 		{stopForm("server", "nobody's", "why"), "mcp_config.json has no server &#34;nobody&#39;s&#34;"},
 		{stopForm("server", "", "why"), "name one thing to stop"},
 		{stopForm("agent", "*", "why"), "there are no patterns"},
-		{stopForm("agent", strings.Repeat("x", 513), "why"), "at most 512 bytes"},
-		{stopForm("nothing", "", "why"), "name one thing to stop"},
 	} {
 		for _, sure := range []bool{false, true} {
 			if sure {
 				tt.form.Set("sure", "1")
 			}
 			w := h.Submit("/admin/stop", tt.form)
-			contains(t, w.Body, tt.want, "othing was stopped")
+			says(t, w.Body, tt.want, "othing was stopped")
 			if w.Status != http.StatusUnprocessableEntity || len(h.stops()) > 0 {
 				t.Errorf("%v: %d, %v", tt.form, w.Status, h.stops())
 			}
 		}
 	}
 	w := h.Submit("/admin/stop", stopForm("agent", "*", `typed "this"`, "sure"))
-	contains(t, w.Body, `value="typed &#34;this&#34;"`, `value="agent" checked`)
+	says(t, w.Body, `value="typed &#34;this&#34;"`, `value="agent" checked`)
 	if w := h.Submit("/admin/stop/undo", stopForm("server", "fs", "")); w.Status != http.StatusNotFound {
 		t.Errorf("undo of a server that is not stopped: %d", w.Status)
 	}
@@ -156,7 +139,7 @@ func TestStopPageRefuses(t *testing.T) {
 		require.OK(t, errOf(stop.NewStore(h.Approvals).Change(t.Context(), func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Agent(fmt.Sprint("a", i))) })))
 	}
 	w = h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
-	contains(t, w.Body, "64 servers and agents are stopped", "Nothing was stopped")
+	says(t, w.Body, "64 servers and agents are stopped", "Nothing was stopped")
 	if w := h.Submit("/admin/stop", stopForm("all", "", "why", "sure")); w.Status != http.StatusSeeOther || len(h.stops()) != stop.MaxStops+1 {
 		t.Errorf("a stop of everything in addition: %d, %d stops", w.Status, len(h.stops()))
 	}
@@ -170,12 +153,12 @@ func TestStopPageOfTheConfig(t *testing.T) {
 	h.Put(config.Key, strings.TrimSuffix(admintest.Config, "}")+`, "stop": {"servers": ["fs"], "reason": "moved"}}`)
 	h.Clock.Wait(time.Minute)
 	page := h.Page(http.StatusOK, "/admin/stop")
-	contains(t, page, "undone only in the file", "mcp_config.json", "moved", "stopped in mcp_config.json: moved")
+	says(t, page, "undone only in the file", "mcp_config.json", "moved", "stopped in mcp_config.json: moved")
 	if strings.Contains(page, `action="../admin/stop/undo"`) {
 		t.Error("the page has a button to undo a stop of the config file")
 	}
 	w := h.Submit("/admin/stop/undo", stopForm("server", "fs", ""))
-	contains(t, w.Body, "remove the stop from the file", "nothing was undone")
+	says(t, w.Body, "remove the stop from the file", "nothing was undone")
 	if w.Status != http.StatusConflict {
 		t.Errorf("%d", w.Status)
 	}
@@ -189,7 +172,7 @@ func TestStopIsNotRecorded(t *testing.T) {
 	if w.Header.Get("Location") != "./stop?audit=lost&did=stopped" || h.Status("fs:read_file") != lock.ServerDisabled {
 		t.Fatalf("%d to %q", w.Status, w.Header.Get("Location"))
 	}
-	contains(t, h.Page(http.StatusOK, "/admin/stop?audit=lost&did=stopped"), "It is stopped", "could not be written to the audit")
+	says(t, h.Page(http.StatusOK, "/admin/stop?audit=lost&did=stopped"), "It is stopped", "could not be written to the audit")
 	if !strings.Contains(h.Log.String(), "server:fs") || !strings.Contains(h.Log.String(), "action=stop") {
 		t.Error("the log lacks the stop")
 	}
@@ -201,9 +184,9 @@ func TestStopIsNotRecorded(t *testing.T) {
 func TestStopStoreDown(t *testing.T) {
 	h := newFixture(t)
 	h.Approvals.OnDocs = documenttest.DocsOf("STOP", func() error { return errDown })
-	contains(t, h.Page(http.StatusOK, "/admin/stop"), "The gateway cannot read the stops now", "it refuses every call")
+	says(t, h.Page(http.StatusOK, "/admin/stop"), "The gateway cannot read the stops now", "it refuses every call")
 	w := h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
-	contains(t, w.Body, "this may or may not be done", "The key stop of mcp_config.json")
+	says(t, w.Body, "this may or may not be done", "The key stop of mcp_config.json")
 	if w.Status != http.StatusServiceUnavailable || strings.Contains(w.Body, "arn:") || !strings.Contains(h.Log.String(), "arn:aws:x") {
 		t.Errorf("%d %s", w.Status, w.Body)
 	}
@@ -212,30 +195,13 @@ func TestStopStoreDown(t *testing.T) {
 	}
 }
 
-// Two operators can stop different things at the same time.
-func TestStopByTwo(t *testing.T) {
-	h := newFixture(t)
-	raced := false
-	h.Approvals.Documents.OnPut = func(ctx context.Context, _ []document.Doc) (bool, error) {
-		if !raced {
-			raced = true
-			_, err := stop.NewStore(h.Approvals).Change(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Add(stoptest.Server("mail")) })
-			require.OK(t, err)
-		}
-		return true, nil
-	}
-	if w := h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure")); w.Status != http.StatusSeeOther || len(h.stops()) != 2 {
-		t.Errorf("%d, %v", w.Status, h.stops())
-	}
-}
-
 func TestStopPageOfAViewer(t *testing.T) {
 	h := withTokens(t)
 	stoptest.Put(t, h.Approvals, stoptest.Server("fs"))
 	h.Clock.Wait(2 * time.Second)
-	as(h, identity.Rights{Role: identity.Viewer})
+	h.be(identity.Rights{Role: identity.Viewer})
 	page := h.Page(http.StatusOK, "/admin/stop")
-	contains(t, page, "an operator undoes it", "key leaked", "Only an operator can make and undo stops.")
+	says(t, page, "an operator undoes it", "key leaked", "Only an operator can make and undo stops.")
 	if strings.Contains(page, "<button>Undo") || strings.Contains(page, "token:ci") || strings.Contains(page, `name="what"`) {
 		t.Error("a viewer has buttons that would be refused")
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -76,21 +75,5 @@ func TestGrantsOfPaused(t *testing.T) {
 	list(`{"name":"send"}`)
 	if ids, _ := f.grants(); len(ids) != 0 {
 		t.Errorf("after the revocation, grants are %q", ids)
-	}
-}
-
-func TestGrantsOfEnd(t *testing.T) {
-	for name, end := range map[string]func(f *fixture){
-		"time":     func(f *fixture) { f.Clock.Wait(time.Hour) },
-		"disabled": func(f *fixture) { f.Gateway.Decide("mail:send", "disable"); f.States.Refresh(f.T.Context()) },
-		"stopped":  func(f *fixture) { f.stop(stop.Target{Agent: jwt.ID}) },
-	} {
-		f := withRequests(t)
-		f.after("mail:send", "", request.Allowed)
-		f.Clock.Wait(time.Second)
-		end(f)
-		if ids, _ := f.grants(); len(ids) != 0 {
-			t.Errorf("%s: grants are %q", name, ids)
-		}
 	}
 }

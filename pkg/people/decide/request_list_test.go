@@ -1,7 +1,6 @@
 package decide_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -179,38 +178,6 @@ func TestRequestUnsure(t *testing.T) {
 	if denied.Locked != lock.DisabledByConfig || !denied.Unsure || !strings.Contains(denied.Rule, "policy.cedar:1 team") || !strings.Contains(denied.Exempt, `principal == Agent::"b" && resource == Tool::"mail:send"`) {
 		t.Errorf("denied when it asked: %+v", denied)
 	}
-}
-
-func BenchmarkRequests(b *testing.B) {
-	f := withRequests(b)
-	flood(b, f, 200, 5)
-	for _, ms := range []int{0, 5} {
-		b.Run(fmt.Sprintf("1000 of 200 agents, reads of %d ms", ms), func(b *testing.B) {
-			f.Approvals.OnDocs = func(context.Context, []document.Key) error {
-				if ms > 0 {
-					time.Sleep(time.Duration(ms) * time.Millisecond)
-				}
-				return nil
-			}
-			for b.Loop() {
-				if _, _, err := f.service.Requests(f.ctx, true); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	f.Approvals.OnDocs = nil
-	list, _, err := f.service.Requests(f.ctx, true)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("one of them", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := f.service.Request(f.ctx, list[0].ID); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }
 
 // The exemption on the page replaces the policy's rule: it lets only that agent call the tool.

@@ -230,6 +230,9 @@ func TestGrantEnds(t *testing.T) {
 			if err != nil || len(list) != 1 || list[0].State != r.State {
 				t.Errorf("listed as %+v, %v", list, err)
 			}
+			if ids, paused := f.grants(); len(ids) != len(paused) {
+				t.Errorf("a grant is active: %q, paused %q", ids, paused)
+			}
 		})
 	}
 }

@@ -76,17 +76,6 @@ func TestPostThatFails(t *testing.T) {
 	}
 }
 
-// Without a target, nothing is read or written.
-func BenchmarkTellNobody(b *testing.B) {
-	docs := new(documenttest.Store)
-	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { b.Error("put"); return false, nil }
-	p := newEnqueuer(docs, new(local.Buffer))
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Notify(b.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"})
-	}
-}
-
 func TestTellNobodyCostsNothing(t *testing.T) {
 	docs := new(documenttest.Store)
 	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { t.Error("put"); return false, nil }
