@@ -3,7 +3,6 @@ package decide_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -187,56 +186,6 @@ func TestFourEyesTogether(t *testing.T) {
 	} {
 		if f.by(step.name, step.subject); statuses() != step.want {
 			t.Errorf("%s: want %s", step.name, step.want)
-		}
-	}
-}
-
-// One subject cannot make a waiting destructive tool callable with any sequence of actions. Tokens
-// do not help, since nobody knows who uses them. The store may lose data, and the server may change
-// back and forth.
-func TestFourEyesOneSubject(t *testing.T) {
-	for seed := range uint64(25) {
-		f := withFourEyes(t)
-		rng := rand.New(rand.NewPCG(seed, 1))
-		drop := gatewaytest.ID(t, "db:drop")
-		var trace []string
-		var yesterday = f.Approvals.Copy()
-		for range 30 {
-			if f.by("kim", "sub-1"); rng.IntN(4) == 0 {
-				f.by("token:ops", "")
-			}
-			r := f.Record("db:drop")
-			dec := decide.Decision{Action: decide.Actions()[rng.IntN(len(decide.Actions()))], Hash: r.CurrentHash, Rev: r.Rev}
-			var err error
-			switch rng.IntN(8) {
-			case 0:
-				dec.Action = "settle"
-				if _, err = f.service.Restore(f.ctx); rng.IntN(2) == 0 {
-					_, err = f.service.Accept(f.ctx)
-				}
-			case 1:
-				dec.Action = "sync"
-				f.dropAs([]string{"Drop a table.", "Drop all tables."}[rng.IntN(2)])
-				f.Sync()
-			case 2:
-				dec.Action = "set back"
-				today := f.Approvals.Copy()
-				f.Approvals, yesterday = yesterday, today
-				f.Restart()
-				f.service = decide.New(f.States, f.Approvals, f.Decide)
-			case 3:
-				_, err = f.service.DecideAll(f.ctx, dec, []decide.Item{{ID: drop, Hash: r.CurrentHash, Rev: r.Rev}})
-			default:
-				_, err = f.service.Decide(f.ctx, drop, dec)
-			}
-			trace = append(trace, fmt.Sprint(dec.Action, " ", err))
-			got, err := f.service.Tool(context.WithoutCancel(f.ctx), drop)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if f.Status("db:drop") == lock.None || got.Status == decide.Callable {
-				t.Fatalf("seed %d: db:drop is callable after %q: %+v", seed, trace, got.Record)
-			}
 		}
 	}
 }

@@ -24,18 +24,15 @@ import (
 // TestOutbox tests each promise of a [notify.Outbox].
 func TestOutbox(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *notify.Outbox, *notifytest.Clock){
-		"an empty outbox has nothing":                  emptyBox,
 		"an event comes back as it was put":            roundTrip,
 		"the oldest comes first":                       oldestFirst,
 		"an event is put once, also after it was sent": putOnce,
 		"events without an id are different events":    withoutID,
 		"an id is forgotten after its time":            forgotten,
-		"one of several senders gets a notice":         racingSenders,
 		"a notice that another sender changed":         takenNotice,
 		"a removed notice":                             removedNotice,
 		"many events are limited, earlier ones stay":   floodOfEvents,
 		"a long event is clipped":                      longEvent,
-		"an ended context stores nothing":              endedContext,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := new(notifytest.Clock)
@@ -89,18 +86,6 @@ func ids(list []notify.Notice) (ids []string) {
 		ids = append(ids, n.Event.ID)
 	}
 	return ids
-}
-
-func emptyBox(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
-	if list := pending(t, box); len(list) > 0 {
-		t.Errorf("Pending = %+v", list)
-	}
-	if _, err := box.Change(t.Context(), notify.Notice{Event: notifytest.Sample(1), Slot: "1", Rev: 1}); !errors.Is(err, notify.ErrTaken) {
-		t.Errorf("Change = %v, want ErrTaken", err)
-	}
-	if err := box.Remove(t.Context(), notify.Notice{Event: notifytest.Sample(1), Slot: "1", Rev: 1}); !errors.Is(err, notify.ErrTaken) {
-		t.Errorf("Remove = %v, want ErrTaken", err)
-	}
 }
 
 func roundTrip(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
@@ -172,43 +157,6 @@ func forgotten(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	if list := pending(t, box); len(list) != 2 {
 		t.Errorf("Pending = %v", ids(list))
-	}
-}
-
-func racingSenders(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
-	const events, senders = 5, 8
-	for n := range events {
-		require.OK(t, box.Put(t.Context(), notifytest.Sample(n)))
-	}
-	var got [events]atomic.Int64
-	var wg sync.WaitGroup
-	for range senders {
-		wg.Go(func() {
-			list, _, err := box.Pending(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
-			for _, n := range list {
-				if n.Due.After(c.Now()) {
-					continue
-				}
-				n.Due = c.Now().Add(time.Minute)
-				switch _, err := box.Change(t.Context(), n); {
-				case err == nil:
-					var i int
-					_, _ = fmt.Sscanf(n.Event.ID, "event-%d", &i) // [notify.Event] of [notifytest.Sample]
-					got[i].Add(1)
-				case !errors.Is(err, notify.ErrTaken):
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for i := range got {
-		if n := got[i].Load(); n != 1 {
-			t.Errorf("event %d was claimed %d times", i, n)
-		}
 	}
 }
 
@@ -310,22 +258,5 @@ func longEvent(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	got := list[0].Event
 	if len(got.ID) > 200 || len(got.Agent) > 500 || strings.ContainsAny(got.By, "\n\x00") || len(got.Items) != notify.MaxItems || got.More != 201-notify.MaxItems {
 		t.Errorf("the stored event is %+v", got)
-	}
-}
-
-func endedContext(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
-	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
-	n := pending(t, box)[0]
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, _, listed := box.Pending(ctx)
-	_, changed := box.Change(ctx, n)
-	for verb, err := range map[string]error{"Put": box.Put(ctx, notifytest.Sample(2)), "Pending": listed, "Change": changed, "Remove": box.Remove(ctx, n)} {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s = %v, want context.Canceled", verb, err)
-		}
-	}
-	if d := cmp.Diff([]notify.Notice{n}, pending(t, box)); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
 	}
 }

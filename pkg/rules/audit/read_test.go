@@ -3,7 +3,6 @@ package audit_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -168,42 +166,5 @@ func TestDocsHaveTheSchema(t *testing.T) {
 	slices.Sort(members)
 	if !slices.Equal(documented, members) {
 		t.Errorf("documented %v\nthe line has %v", documented, members)
-	}
-}
-
-func sample(i int) audit.Line {
-	return audit.Line{
-		V: 1, Time: time.Date(2026, 3, 4, 5, 6, 7, i, time.UTC), Kind: audit.KindCall, Agent: fmt.Sprintf("token:agent-%d", i%50), Method: "tools/call", Tool: fmt.Sprintf("server-%d:tool_%d", i%70, i%527),
-		Definition: "a0bf5582e8993854d66428a8426db068be759ea24ce2903a6909d1a9e40356d9", ArgsAsked: strings.Repeat("a", 64), ArgsSent: strings.Repeat("a", 64),
-		Path: "/mcp", Decision: audit.Allowed, Outcome: "available", Delivered: true, ResultBytes: 1234, Ms: 12.345, Trace: strings.Repeat("0", 31) + "1", Source: "203.0.113.7",
-	}
-}
-
-func BenchmarkWrite(b *testing.B) {
-	d, err := audit.OpenDir(filepath.Join(b.TempDir(), "audit"), nil)
-	require.OK(b, err)
-	defer d.Close()
-	for i := 0; b.Loop(); i++ {
-		require.OK(b, d.Write(b.Context(), sample(i)))
-	}
-}
-
-func BenchmarkReady(b *testing.B) {
-	d, err := audit.OpenDir(filepath.Join(b.TempDir(), "audit"), nil)
-	require.OK(b, err)
-	defer d.Close()
-	for b.Loop() {
-		require.OK(b, d.Ready(b.Context()))
-	}
-}
-
-func BenchmarkHashArguments(b *testing.B) {
-	for name, n := range map[string]int{"1KiB": 1 << 10, "1MiB": 1 << 20} {
-		args := json.RawMessage(`{"b":1,"a":"` + strings.Repeat("x", n) + `"}`)
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				audit.HashArguments(args)
-			}
-		})
 	}
 }

@@ -106,16 +106,3 @@ func TestParseIsLinear(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkParse(b *testing.B) {
-	for _, shape := range shapes {
-		b.Run(shape.name, func(b *testing.B) {
-			data := many(maxSize, shape.before, shape.after, shape.part)
-			b.SetBytes(int64(len(data)))
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = Parse(data) // faults are part of the cost
-			}
-		})
-	}
-}

@@ -119,17 +119,6 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-func BenchmarkHostile(b *testing.B) {
-	for name, description := range hostile() {
-		d := tool.Definition{Raw: rawjson.Object{{Name: "description", Value: rawjson.Quote(description)}}.Bytes()}
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				finding.Scan(d, nil, names)
-			}
-		})
-	}
-}
-
 // BenchmarkScan measures the findings of all real tools, 19 times over: 10,000 tools.
 func BenchmarkOf(b *testing.B) {
 	all, names := realTools(b)

@@ -47,32 +47,6 @@ func open(ctx context.Context, s *request.Store, agent request.Agent, r request.
 	return held, added, err
 }
 
-func usedAtOnce(t *testing.T, s *request.Store) {
-	const racers = 50
-	id, noon := request.NewID(), time.Date(2099, 11, 22, 12, 0, 0, 0, time.UTC) // in the future, because a table removes old uses
-	var won [racers]bool
-	var told [racers]time.Time
-	atOnce(racers, func(i int) {
-		now := noon.Add(time.Duration(i) * time.Millisecond)
-		used, err := s.Use(t.Context(), id, now, now.Add(time.Hour))
-		if told[i] = used; err != nil && !errors.Is(err, request.ErrUsed) {
-			t.Errorf("racer %d: %v", i, err)
-		}
-		if won[i] = err == nil; won[i] && !used.Equal(now) {
-			t.Errorf("racer %d made the one use, at %v; want %v", i, used, now)
-		}
-	})
-	winner := slices.Index(won[:], true)
-	if winner < 0 || slices.Contains(won[winner+1:], true) {
-		t.Fatalf("uses: %v, want one", won)
-	}
-	for i, at := range told {
-		if !at.Equal(told[winner]) {
-			t.Errorf("racer %d got the use time %v, want %v", i, at, told[winner])
-		}
-	}
-}
-
 func oneAgent(t *testing.T, s *request.Store) {
 	const tools, askers = request.MaxOpen + 2, 100
 	agent := requesttest.Agent("ci")

@@ -2,7 +2,6 @@ package request_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -24,9 +23,7 @@ func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *request.Store){
 		"nothing is there at first":                              empty,
 		"documents come back as they were put":                   roundTrip,
-		"agents have separate documents":                         apart,
 		"a write of an old rev is a conflict and stores nothing": staleRev,
-		"a first write of what exists is a conflict":             secondFirst,
 		"a request is added with its pointer and its arguments":  added,
 		"an id that exists is a conflict and stores nothing":     sameID,
 		"invalid documents are refused":                          invalid,
@@ -34,9 +31,7 @@ func TestStore(t *testing.T) {
 		"arguments end with their request":                       expiredArguments,
 		"dropped arguments are gone":                             dropped,
 		"a confirmation is used once":                            usedOnce,
-		"of fifty uses at once, one succeeds":                    usedAtOnce,
 		"the agent of a request stays known while a grant lasts": kept,
-		"an ended context reads and stores nothing":              endedContext,
 		"one agent asks a hundred times at once":                 oneAgent,
 		"two people decide about each request at once":           twoPeople,
 	} {
@@ -181,19 +176,6 @@ func roundTrip(t *testing.T, s *request.Store) {
 	wantGranted(t, s, g)
 }
 
-func apart(t *testing.T, s *request.Store) {
-	ci, kims, lees := requesttest.Agent("ci"), requesttest.Agent("ci"), requesttest.Agent("ci")
-	kims.Human, lees.Human = "kim", "lee"
-	for _, agent := range []request.Agent{ci, kims, lees} {
-		a, r := ask(t, s, agent, requesttest.To("git", "push"))
-		_, err := s.PutGranted(t.Context(), request.Granted{Agent: agent, List: []request.Decision{request.Decide(r, request.Declined, 0, "ada", "", time.Now())}})
-		require.OK(t, err)
-		if whose, err := s.Whose(t.Context(), r.ID); err != nil || whose != agent.Key() || len(a.List) != 1 || a.Rev != 1 {
-			t.Errorf("%+v has %d requests at rev %d; whose: %q, %v", agent, len(a.List), a.Rev, whose, err)
-		}
-	}
-}
-
 func staleRev(t *testing.T, s *request.Store) {
 	agent := requesttest.Agent("ci")
 	first, r := ask(t, s, agent, requesttest.To("git", "push"))
@@ -220,21 +202,6 @@ func staleRev(t *testing.T, s *request.Store) {
 		t.Errorf("PutGranted of an old rev = %v, want ErrConflict", err)
 	}
 	wantGranted(t, s, two)
-}
-
-func secondFirst(t *testing.T, s *request.Store) {
-	agent := requesttest.Agent("ci")
-	first, r := ask(t, s, agent, requesttest.To("git", "push"))
-	if _, err := s.PutList(t.Context(), request.List{Agent: agent}, "", nil); !errors.Is(err, request.ErrConflict) {
-		t.Errorf("a second first PutList = %v, want ErrConflict", err)
-	}
-	wantAsked(t, s, first)
-	g, err := s.PutGranted(t.Context(), request.Granted{Agent: agent, List: []request.Decision{request.Decide(r, request.Declined, 0, "ada", "", time.Now())}})
-	require.OK(t, err)
-	if _, err := s.PutGranted(t.Context(), request.Granted{Agent: agent}); !errors.Is(err, request.ErrConflict) {
-		t.Errorf("a second first PutGranted = %v, want ErrConflict", err)
-	}
-	wantGranted(t, s, g)
 }
 
 func added(t *testing.T, s *request.Store) {
@@ -406,38 +373,4 @@ func kept(t *testing.T, s *request.Store) {
 		}
 	}
 	wantRequests(t, s, sorted(want)...)
-}
-
-func endedContext(t *testing.T, s *request.Store) {
-	agent := requesttest.Agent("ci")
-	a, r := ask(t, s, agent, requesttest.OneCall("git", "push", `{"a":1}`))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	d := request.Decide(r, request.Declined, 0, "ada", "", time.Now())
-	for call, do := range map[string]func() error{
-		"List":    func() error { _, err := s.List(ctx, agent.Key()); return err },
-		"PutList": func() error { _, err := s.PutList(ctx, a, "", nil); return err },
-		"Granted": func() error { _, err := s.Granted(ctx, agent.Key()); return err },
-		"PutGranted": func() error {
-			_, err := s.PutGranted(ctx, request.Granted{Agent: agent, List: []request.Decision{d}})
-			return err
-		},
-		"Use":           func() error { _, err := s.Use(ctx, r.ID, time.Now(), time.Now()); return err },
-		"Used":          func() error { _, err := s.Used(ctx, r.ID); return err },
-		"Arguments":     func() error { _, err := s.Arguments(ctx, agent.Key(), r.ID); return err },
-		"DropArguments": func() error { return s.DropArguments(ctx, agent.Key(), r.ID) },
-		"Whose":         func() error { _, err := s.Whose(ctx, r.ID); return err },
-		"Requests":      func() error { _, _, err := s.Requests(ctx); return err },
-	} {
-		if err := do(); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s = %v, want Canceled", call, err)
-		}
-	}
-	wantAsked(t, s, a)
-	wantArguments(t, s, r, agent, `{"a":1}`)
-	g, err := s.Granted(t.Context(), agent.Key())
-	used, usedErr := s.Used(t.Context(), r.ID)
-	if err := errors.Join(err, usedErr); err != nil || g.Rev != 0 || !used.IsZero() {
-		t.Errorf("something was stored: %+v, %v, %v", g, used, err)
-	}
 }

@@ -395,13 +395,3 @@ func TestSummarizeHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) { holds(t, pair[0].Raw, pair[1].Raw) })
 	}
 }
-
-func BenchmarkSummarize(b *testing.B) {
-	for name, pair := range hostileDefinitions(b) {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				review.Summarize(pair[0], pair[1])
-			}
-		})
-	}
-}

@@ -190,23 +190,3 @@ func TestHostileTexts(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkWords(b *testing.B) {
-	for name, pair := range hostile() {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				review.Words(pair[0], pair[1])
-			}
-		})
-	}
-}
-
-func BenchmarkLines(b *testing.B) {
-	for name, pair := range hostile() {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				review.Lines(pair[0], pair[1])
-			}
-		})
-	}
-}

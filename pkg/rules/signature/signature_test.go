@@ -297,20 +297,3 @@ func FuzzOf(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkOf(b *testing.B) {
-	for name, schema := range map[string]json.RawMessage{
-		"usual": json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"What to search for"},
-			"state":{"type":"string","enum":["open","closed","all"]},"labels":{"type":"array","items":{"type":"string"}},
-			"page":{"type":"integer","default":1},"sort":{"anyOf":[{"enum":["created","updated"]},{"type":"null"}]},
-			"range":{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"}}}},"required":["query"]}`),
-		"hostile": wideSchema(), // the aim is 100 ms
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				signature.Render(schema, nil)
-			}
-		})
-	}
-}

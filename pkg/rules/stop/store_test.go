@@ -1,7 +1,6 @@
 package stop_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,15 +18,12 @@ import (
 // Each promise of a [stop.Store].
 func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *stop.Store){
-		"nothing is stopped at first":                            empty,
 		"stops come back as they were put":                       roundTrip,
 		"the time of a stop stays known after its undo":          endedStops,
 		"a write of an old rev is a conflict and stores nothing": staleRev,
-		"a first write of stops that exist is a conflict":        secondFirst,
 		"racing changes are all stored":                          racing,
 		"the maximum number of stops is stored":                  fullStops,
 		"invalid stops are refused":                              invalid,
-		"an ended context stores nothing":                        endedContext,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, stop.NewStore(new(documenttest.Store))) })
 	}
@@ -50,8 +46,6 @@ func want(t *testing.T, store *stop.Store, s stop.Stops) {
 		t.Errorf("Stops (-want +got):\n%s", d)
 	}
 }
-
-func empty(t *testing.T, s *stop.Store) { want(t, s, stop.Stops{}) }
 
 func roundTrip(t *testing.T, s *stop.Store) {
 	odd := stoptest.Agent(`token:"ci" <b> 日本 ` + "\u202e")
@@ -84,14 +78,6 @@ func staleRev(t *testing.T, s *stop.Store) {
 		t.Errorf("PutStops of an old rev = %v, want ErrConflict", err)
 	}
 	want(t, s, second)
-}
-
-func secondFirst(t *testing.T, s *stop.Store) {
-	first := put(t, s, stop.Stops{List: []stop.Stop{stoptest.Server("a")}})
-	if _, err := s.PutStops(t.Context(), stop.Stops{List: []stop.Stop{stoptest.Server("b")}}); !errors.Is(err, stop.ErrConflict) {
-		t.Errorf("a second first PutStops = %v, want ErrConflict", err)
-	}
-	want(t, s, first)
 }
 
 func racing(t *testing.T, s *stop.Store) {
@@ -141,18 +127,6 @@ func invalid(t *testing.T, s *stop.Store) {
 		if _, err := s.PutStops(t.Context(), stop.Stops{List: list}); err == nil {
 			t.Errorf("%+v was stored", list)
 		}
-	}
-	want(t, s, stop.Stops{})
-}
-
-func endedContext(t *testing.T, s *stop.Store) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.PutStops(ctx, stop.Stops{List: []stop.Stop{stoptest.Server("a")}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("PutStops = %v, want Canceled", err)
-	}
-	if _, err := s.Stops(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Stops = %v, want Canceled", err)
 	}
 	want(t, s, stop.Stops{})
 }

@@ -1,7 +1,6 @@
 package token_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -26,12 +25,9 @@ func TestStore(t *testing.T) {
 		"an unknown token is not found":                          missing,
 		"a token comes back as it was put":                       roundTrip,
 		"a write of an old rev is a conflict and stores nothing": staleRev,
-		"a first write of a token that exists is a conflict":     secondFirst,
 		"a touch sets the last use and nothing else":             touch,
 		"a write leaves the last use as it is":                   putKeepsTouch,
-		"tokens are listed by id":                                list,
 		"members of a newer program are kept":                    keepsUnknown,
-		"an ended context stores nothing":                        endedContext,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, token.NewStore(new(documenttest.Store))) })
 	}
@@ -96,16 +92,6 @@ func staleRev(t *testing.T, s *token.Store) {
 	want(t, s, revoked)
 }
 
-func secondFirst(t *testing.T, s *token.Store) {
-	first, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
-	kept := put(t, s, first)
-	first.Name = "other"
-	if _, err := s.PutToken(t.Context(), first); !errors.Is(err, token.ErrConflict) {
-		t.Errorf("PutToken = %v, want ErrConflict", err)
-	}
-	want(t, s, kept)
-}
-
 func touch(t *testing.T, s *token.Store) {
 	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	tok = put(t, s, tok)
@@ -130,26 +116,6 @@ func putKeepsTouch(t *testing.T, s *token.Store) {
 	want(t, s, revoked)
 }
 
-func list(t *testing.T, s *token.Store) {
-	all := map[string]token.Token{}
-	for _, name := range []string{"a", "b", "c"} {
-		tok, _ := tokentest.Sample(t, tokentest.Key(t), name)
-		all[tok.ID] = put(t, s, tok)
-	}
-	got, err := s.Tokens(t.Context())
-	if err != nil || len(got) != len(all) {
-		t.Fatalf("Tokens = %d tokens, %v; want %d", len(got), err, len(all))
-	}
-	for i, tok := range got {
-		if d := cmp.Diff(all[tok.ID], tok); d != "" {
-			t.Errorf("Tokens[%d] (-want +got):\n%s", i, d)
-		}
-		if i > 0 && got[i-1].ID >= tok.ID {
-			t.Errorf("Tokens[%d] = %s comes after %s", i, tok.ID, got[i-1].ID)
-		}
-	}
-}
-
 // A store that cannot be read is not an empty list.
 func TestTokensUnreadable(t *testing.T) {
 	var docs documenttest.Store
@@ -162,18 +128,6 @@ func TestTokensUnreadable(t *testing.T) {
 	}
 	if got, err := s.Token(t.Context(), "x"); err == nil || errors.Is(err, token.ErrNotFound) {
 		t.Errorf("Token = %+v, %v", got, err)
-	}
-}
-
-func endedContext(t *testing.T, s *token.Store) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
-	if _, err := s.PutToken(ctx, tok); err == nil {
-		t.Error("PutToken = nil, want an error")
-	}
-	if _, err := s.Token(t.Context(), tok.ID); !errors.Is(err, token.ErrNotFound) {
-		t.Errorf("Token = %v, want ErrNotFound", err)
 	}
 }
 

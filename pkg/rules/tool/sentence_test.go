@@ -75,17 +75,3 @@ func FuzzFirstSentence(f *testing.F) {
 		}
 	})
 }
-
-// longPause returns a description of maximum length in which no sentence begins.
-func longPause() string {
-	return strings.Repeat("a b ", 199) + "c:" + strings.Repeat("\n", tool.MaxDefinition)
-}
-
-// BenchmarkFirstSentence reads what takes longest within the limits of a definition. A
-// search reads up to 60 descriptions.
-func BenchmarkFirstSentence(b *testing.B) {
-	description := longPause()
-	for b.Loop() {
-		tool.FirstSentence(description)
-	}
-}

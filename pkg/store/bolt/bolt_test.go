@@ -5,10 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,58 +181,5 @@ func TestOpenForeignFile(t *testing.T) {
 	}
 	if _, err := bolt.Open(path, nil); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want an error that names the file", err)
-	}
-}
-
-func BenchmarkPut(b *testing.B) {
-	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	r := approval.Record{Server: "s", Tool: "t", State: approval.Pending, Current: make([]byte, 2000)}
-	for b.Loop() {
-		e := approval.Entry{Server: "s", Tool: "t", Actor: "sync", Action: "observe"}
-		if r, err = s.Put(b.Context(), r, &e); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkPutOfEightAtOnce(b *testing.B) {
-	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	var n atomic.Int64
-	b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			name := strconv.FormatInt(n.Add(1), 10)
-			r := approval.Record{Server: "s", Tool: name, State: approval.Pending, Current: make([]byte, 2000)}
-			e := approval.Entry{Server: "s", Tool: name, Actor: "sync", Action: "observe"}
-			if _, err := s.Put(b.Context(), r, &e); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-}
-
-func BenchmarkGet(b *testing.B) {
-	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	id := tool.ID{Server: "s", Name: "t"}
-	if _, err := s.Put(b.Context(), approval.Record{Server: id.Server, Tool: id.Name, State: approval.Pending, Current: make([]byte, 2000)}, nil); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := s.Get(b.Context(), id); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -166,35 +166,3 @@ func TestInspectRefuses(t *testing.T) {
 		t.Errorf("Inspect of a file that a gateway has open: %v", err)
 	}
 }
-
-// BenchmarkCopy copies a store of 10,000 records with definitions of a kilobyte.
-func BenchmarkCopy(b *testing.B) {
-	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
-	require.OK(b, err)
-	defer s.Close()
-	text := make([]byte, 1024)
-	for i := range text {
-		text[i] = 'x'
-	}
-	errs := make(chan error)
-	for i := range 10_000 {
-		go func() {
-			r := approved(fmt.Sprintf("tool_%05d", i))
-			r.Current = append([]byte(`{"description":"`), append(text, `"}`...)...)
-			r.Approved = r.Current
-			_, err := s.Put(b.Context(), r, nil)
-			errs <- err
-		}()
-	}
-	for range 10_000 {
-		require.OK(b, <-errs)
-	}
-	for b.Loop() {
-		c, size, _, err := s.Copy(b.Context())
-		require.OK(b, err)
-		_, err = io.Copy(io.Discard, c)
-		require.OK(b, err)
-		require.OK(b, c.Close())
-		b.ReportMetric(float64(size), "bytes")
-	}
-}
