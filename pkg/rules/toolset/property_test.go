@@ -168,55 +168,6 @@ func contains(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// A selection equals the result of the formula. The formula uses only intersections, so it can only
-// narrow.
-func TestSelectFormula(t *testing.T) {
-	offered, refusals := 0, 0
-	forAll(t, func(t *testing.T, w *scenario, in input) {
-		want, refused := w.formula(in)
-		got, err := w.ask(t, in.path, in.header())
-		if (err != nil) != refused || !slices.Equal(got, want) {
-			t.Errorf("offered %q, %v; want %q, refused %v", got, err, want, refused)
-		}
-		offered += len(got)
-		if err != nil {
-			refusals++
-		}
-	})
-	if offered < 1000 || refusals < 1000 {
-		t.Errorf("%d tools were offered and %d requests refused: too few to say anything", offered, refusals)
-	}
-}
-
-func TestSelectSpelling(t *testing.T) {
-	forAll(t, func(t *testing.T, w *scenario, in input) {
-		got, err := w.ask(t, in.path, in.header())
-		h := http.Header{}
-		for name, list := range map[string][]string{"x-mcp-TOOLSETS": in.toolsets, "x-mcp-tools": in.tools, "X-Mcp-Exclude-tools": in.exclude} {
-			if list == nil {
-				continue
-			}
-			h.Add(name, " ,")
-			for _, i := range w.Perm(len(list)) {
-				h.Add(name, " \t"+list[i]+" ,, "+list[i])
-			}
-		}
-		if in.readOnly {
-			h.Add("X-MCP-READONLY", " Yes")
-		}
-		if in.lenient {
-			h.Add("prefer", "a, handling=LENIENT")
-		}
-		again, errAgain := w.ask(t, in.path, h)
-		if diff := cmp.Diff(got, again); diff != "" {
-			t.Errorf("spelling changed the selection:\n%s", diff)
-		}
-		if diff := cmp.Diff(err, errAgain); diff != "" {
-			t.Errorf("spelling changed the error:\n%s", diff)
-		}
-	})
-}
-
 // Without the hidden tools, every answer is the same, byte for byte.
 func TestSelectOutOfScope(t *testing.T) {
 	forAll(t, func(t *testing.T, w *scenario, in input) {
