@@ -54,13 +54,3 @@ func TestSettle(t *testing.T) {
 		})
 	}
 }
-
-// The answer shows both versions of a record that a sync restored.
-func TestToolRecovered(t *testing.T) {
-	h := setBack(t)
-	h.Sync()
-	lost := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", "").Record.Lost
-	if lost == nil || !lost.Catalog.Disabled || lost.Store == nil || lost.Store.Disabled {
-		t.Errorf("Record.Lost = %+v", lost)
-	}
-}

@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestDecideWithoutABody(t *testing.T) {
@@ -60,31 +60,6 @@ func TestToolUnknownVerdict(t *testing.T) {
 	}
 }
 
-func TestDecideConflict(t *testing.T) {
-	h := newFixture(t)
-	hash := h.Hash("mail/send")
-	raced := false
-	h.Approvals.OnPut = func(ctx context.Context, r approval.Record) (bool, error) {
-		if raced {
-			return false, nil
-		}
-		raced = true
-		next, e, err := approval.Disable(r, approval.Author{Actor: "bob"}, h.Clock.Now())
-		if err != nil {
-			return false, err
-		}
-		_, err = h.Approvals.Put(ctx, next, &e)
-		return false, err
-	}
-	if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/approve", approveBody(hash)); !strings.Contains(got, "somebody else") {
-		t.Errorf("detail = %q", got)
-	}
-	got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/block", approveBody(hash))
-	if got.Status != "disabled_by_user" || got.Record.State != "blocked" || !got.Record.Disabled {
-		t.Errorf("tool = %+v, want it blocked and still disabled", got)
-	}
-}
-
 func TestSync(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"write_file"}`)
@@ -116,16 +91,12 @@ func TestSyncWithoutAConfig(t *testing.T) {
 func TestDecideWithoutARecord(t *testing.T) {
 	h := newFixture(t)
 	d, err := tool.ParseItem(tool.Tool, []byte(`{"name":"made"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	snap, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{{Name: "mail", Enabled: true, Tools: []catalog.ToolInput{{Definition: d}}}}})
 	if err == nil {
 		_, err = catalog.Save(t.Context(), h.Objects, snap, catalog.Current{StartedAt: h.Clock.Now()}, "")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	h.States.Refresh(t.Context())
 	if got := h.Problem(http.StatusConflict, "/admin/tools/mail/made/disable", "{}"); !strings.Contains(got, "sync") {
 		t.Errorf("detail = %q", got)

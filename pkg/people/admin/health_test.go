@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
@@ -48,35 +45,6 @@ func TestHealth(t *testing.T) {
 		}
 		if again := admintest.Into[decide.Health](h.Fixture, path, "").Reasons[0].Since; since.IsZero() || !again.Equal(since) {
 			t.Errorf("since %v, then since %v", since, again)
-		}
-	})
-	t.Run("servers down", func(t *testing.T) {
-		h := newFixture(t)
-		for _, name := range []string{"fs", "mail"} {
-			h.ByName[name].Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
-		}
-		h.Sync()
-		r := admintest.Into[decide.Health](h.Fixture, path, "")
-		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "servers_down" || r.Outcomes["permanent"] != 2 {
-			t.Errorf("%+v", r)
-		}
-	})
-	t.Run("failing syncs", func(t *testing.T) {
-		h := newFixture(t)
-		h.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
-			if strings.HasSuffix(key, ".snap") {
-				return false, errors.New("arn:aws:s3:::bucket is away")
-			}
-			return false, nil
-		}
-		h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"more"}`)
-		if _, err := h.Syncer.Sync(t.Context()); err == nil {
-			t.Fatal("Sync returns no error")
-		}
-		h.States.Refresh(t.Context())
-		r := admintest.Into[decide.Health](h.Fixture, path, "")
-		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "sync_failed" || r.Reasons[0].Since.IsZero() || strings.Contains(r.Reasons[0].Message, "arn:") {
-			t.Errorf("%+v", r)
 		}
 	})
 }

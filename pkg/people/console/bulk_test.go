@@ -64,15 +64,6 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-func TestBulkAllThatMatch(t *testing.T) {
-	h := withWaiting(t)
-	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "q": {"reads"}, "all": {"1"}, "item": {}}).Body
-	if got := items(sheet); len(got) != 3 {
-		t.Errorf("the bulk page has the items %q, want 3", got)
-	}
-	says(t, sheet, "This definition is approved already", "fs:read_file")
-}
-
 // A bulk decision can include a destructive tool if the browser has opened the page of the tool's
 // current definition.
 func TestBulkOpened(t *testing.T) {

@@ -67,14 +67,8 @@ func TestConnectPages(t *testing.T) {
 func TestConnectEndpoint(t *testing.T) {
 	h, since := connecting(t)
 	page := h.Page(http.StatusOK, "/admin/connect/claude-code?path=/mcp/x/fs&"+since)
-	for _, want := range []string{gatewaytest.BaseURL + "/mcp/x/fs", "servers: fs", `<option selected>/mcp/x/fs</option>`, `<option>/mcp/readonly</option>`, `<option>/mcp/x/mail</option>`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q: %s", want, page)
-		}
-	}
-	if strings.Contains(page, "/mcp/x/old") {
-		t.Error("the page offers a disabled server")
-	}
+	says(t, page, gatewaytest.BaseURL+"/mcp/x/fs", "servers: fs", `<option selected>/mcp/x/fs</option>`, `<option>/mcp/readonly</option>`, `<option>/mcp/x/mail</option>`)
+	lacks(t, page, "/mcp/x/old")
 	for field, want := range map[string]string{"name": "claude-code", "servers": "fs", "toolsets": "fs", "days": "30", "path": "/mcp/x/fs"} {
 		if !regexp.MustCompile(`name="` + field + `"[^>]* value="` + want + `"`).MatchString(page) {
 			t.Errorf("in the form %s does not have the default %q", field, want)
@@ -88,9 +82,7 @@ func TestConnectEndpoint(t *testing.T) {
 	h.Page(http.StatusUnprocessableEntity, "/admin/connect/cursor?auth=none&"+since)
 	h.Console.Connect = &connect.Gateway{Auths: []connect.Auth{connect.None}}
 	h.Open()
-	if page := h.Page(http.StatusServiceUnavailable, "/admin/connect/cursor?"+since); !strings.Contains(page, "PORTCULLIS_BASE_URL") {
-		t.Errorf("without a base URL: %s", page)
-	}
+	says(t, h.Page(http.StatusServiceUnavailable, "/admin/connect/cursor?"+since), "PORTCULLIS_BASE_URL")
 }
 
 func TestConnectAuths(t *testing.T) {
@@ -102,11 +94,7 @@ func TestConnectAuths(t *testing.T) {
 	h.Console.Connect.BaseURL, h.Console.Connect.Auths = "http://127.0.0.1:8080", []connect.Auth{connect.None}
 	h.Open()
 	page = html.UnescapeString(h.Page(http.StatusOK, "/admin/connect/claude?"+since))
-	for _, want := range []string{"admits every caller", "Anthropic's cloud", "cannot reach a gateway on your own machine", `"mcp-remote"`, `"stdio"`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("on a laptop the page of claude.ai lacks %q: %s", want, page)
-		}
-	}
+	says(t, page, "admits every caller", "Anthropic's cloud", "cannot reach a gateway on your own machine", `"mcp-remote"`, `"stdio"`)
 	if strings.Contains(page, "claude.ai/customize") || strings.Contains(page, "Make the token") {
 		t.Errorf("on a laptop: %s", page)
 	}
@@ -170,11 +158,7 @@ func TestConnectSeen(t *testing.T) {
 	h.visited("token:mallory", "<b>x\u202e")
 	seen := h.Send(address, "", browser, tag)
 	body := html.UnescapeString(seen.Body)
-	for _, want := range []string{"<b>claude-code</b>/2.1, agent <code>token:kim</code>, 6 tools that it can call", "MCP 2026-07-28", "2 s ago", "0 s ago", `data-poll="20"`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("after the visit the page lacks %q: %s", want, body)
-		}
-	}
+	says(t, body, "<b>claude-code</b>/2.1, agent <code>token:kim</code>, 6 tools that it can call", "MCP 2026-07-28", "2 s ago", "0 s ago", `data-poll="20"`)
 	if strings.Contains(seen.Body, "<b>x") || strings.Contains(seen.Body, "\u202e") {
 		t.Error("the page does not escape the name of a client")
 	}

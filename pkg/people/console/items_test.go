@@ -97,21 +97,6 @@ func TestReviewItems(t *testing.T) {
 	}
 }
 
-// If a prompt or a resource changes while a person reads it, the page shows the change in terms of
-// its kind.
-func TestItemChangedAgain(t *testing.T) {
-	h := withItems(t)
-	path := addressOf(t, "mail:prompt:reply")
-	page := h.Page(http.StatusOK, path)
-	h.Server("mail").Prompts[0] = `{"name":"reply","description":"Answers a mail.","arguments":[{"name":"mail","description":"Which one.","required":true},{"name":"tone"},{"name":"bcc"}]}`
-	h.Sync()
-	status, body := h.press(path, page, "approve")
-	if status != http.StatusConflict {
-		t.Fatalf("%d %s", status, body)
-	}
-	says(t, body, "Changed again while you read: &#43;argument bcc", "<h3>Arguments", `<ins>`)
-}
-
 // The queue contains all kinds, one after the other, and its lists name the kind of each item.
 func TestQueueOfKinds(t *testing.T) {
 	h := withItems(t)

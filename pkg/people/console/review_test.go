@@ -234,29 +234,7 @@ func TestToolApprovedEarlier(t *testing.T) {
 	if x.Status != "pending_approval" || x.Record.Earlier == nil || x.Record.Earlier.By != "ann" || x.Record.Earlier.At.IsZero() {
 		t.Errorf("%s, approved earlier %+v", x.Status, x.Record.Earlier)
 	}
-	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "<b>approved earlier</b> by ann") {
-		t.Errorf("the page does not show the earlier approval:\n%s", page)
-	}
-}
-
-func TestToolPageText(t *testing.T) {
-	h := newFixture(t)
-	h.ByName["mail"].Tools = []string{
-		"{\"name\":\"send\",\"description\":\"</pre><script>alert(1)</script><img src=x onerror=y> \u202egnp.exe\u200b \U000E0041\U000E0042 a\ufe0f\u3164é 邮件\"}",
-	}
-	h.Sync()
-	page := h.Page(http.StatusOK, "/admin/tools/mail/send?view=raw")
-	for _, bad := range []string{"<script>", "<img", "\u202e", "\u200b", "\U000E0041", "\ufe0f", "\u3164"} {
-		if strings.Contains(page, bad) {
-			t.Errorf("the page has %q", bad)
-		}
-	}
-	text := html.UnescapeString(page)
-	for _, want := range []string{"⟨U+202E⟩gnp.exe⟨U+200B⟩ ⟨U+E0041⟩⟨U+E0042⟩ a⟨U+FE0F⟩⟨U+3164⟩é 邮件", "<script>alert(1)</script>"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+	says(t, h.Page(http.StatusOK, path), "<b>approved earlier</b> by ann")
 }
 
 func TestToolPageMissing(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func newSealer() *seal.Sealer {
@@ -32,9 +33,7 @@ func (f *fixture) code(a request.Agent, id string) string {
 		f.T.Fatalf("no %s", id)
 	}
 	text, err := request.SealCode(f.T.Context(), f.Decide.Sealer, request.Code{Agent: a, Item: v.ID(i), Hash: v.Tool(i).Definition.Hash, Status: v.Status(i)}, f.Clock.Now())
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	require.OK(f.T, err)
 	return text
 }
 
@@ -215,9 +214,7 @@ func TestAskingSeenBy(t *testing.T) {
 	} {
 		ctx := decide.WithActor(t.Context(), test.actor)
 		one, err := f.service.Asking(ctx, call)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if (one.Note != "") != test.text || (one.Arguments != nil) != test.text || (one.Agent.Subject != "") != test.text {
 			t.Errorf("%s sees %+v", test.who, one)
 		}
@@ -241,9 +238,7 @@ func TestRequestsSayNoAddress(t *testing.T) {
 	f, a := withRequests(t), agentNamed("a")
 	f.person(a)
 	made, err := f.service.Ask(f.ctx, f.code(a, "mail:send"), decide.Want{Why: "please"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	f.by("ann", "")
 	if _, err := f.decides(made.ID, request.Allowed); err != nil {
 		t.Fatal(err)

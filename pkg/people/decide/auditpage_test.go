@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // calls are the lines of agents' calls, newest last.
@@ -74,9 +75,7 @@ func (d *auditFixture) act(n int) {
 		d.service.Record(d.ctx, audit.Line{Action: audit.ActionTokenMade, Subject: fmt.Sprintf("token:t%d", n)}),
 		decideOnce(d, []string{approval.ActionDisable, approval.ActionEnable}[n%2]),
 	} {
-		if err != nil {
-			d.T.Fatal(err)
-		}
+		require.OK(d.T, err)
 	}
 	d.calls.add(d.Clock.Now(), "kim's agent", "retrieve_tools")
 }

@@ -122,25 +122,6 @@ func TestDecideChanged(t *testing.T) {
 	})
 }
 
-func TestDecideUndo(t *testing.T) {
-	f := newQueue(t)
-	for _, action := range []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable} {
-		before := f.Record("git:log")
-		done := f.decided("git:log", decide.Decision{Action: action, Hash: before.CurrentHash, Rev: before.Rev, Note: "hasty"})
-		f.Clock.Wait(approval.UndoTime - 1e9)
-		if done.Record.UndoUntil.Before(f.Clock.Now()) {
-			t.Errorf("%s: undo until %v, it is %v", action, done.Record.UndoUntil, f.Clock.Now())
-		}
-		undone := f.decided("git:log", decide.Decision{Action: approval.ActionUndo, Rev: done.Record.Rev})
-		if undone.Status != "pending_approval" || undone.Record.State != before.State || undone.Record.By != before.By || undone.Record.Note != before.Note {
-			t.Errorf("%s undone = %+v", action, undone.Record)
-		}
-	}
-	done := f.decided("git:log", decide.Decision{Action: approval.ActionDisable})
-	f.Clock.Wait(approval.UndoTime + 1e9)
-	f.refused("git:log", decide.Decision{Action: approval.ActionUndo, Rev: done.Record.Rev})
-}
-
 // If many people decide about the same revision, exactly one decision is carried out. The others
 // are refused, and the audit has one line.
 func TestDecideRaces(t *testing.T) {

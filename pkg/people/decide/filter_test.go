@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Every query selects a list or gets a readable refusal. A filter that is written and read again
@@ -14,9 +15,7 @@ import (
 func FuzzReadQuery(f *testing.F) {
 	desk := newQueue(f)
 	page, err := desk.read("sort=risk&limit=1")
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.OK(f, err)
 	for _, query := range []string{
 		"", "status=pending_approval&tier=read", "q=a+b&sort=newest", "finding=severe", "limit=1&after=" + page.Next.Next, "after=dG9vbHMgYnkgaWQAMQBhOmI",
 		"a=b", "status=&status=", "limit=-1", "server=%00", "sort=risk&after=" + page.Next.Next + "x",

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const fourEyes = `{"mcpServers": {
@@ -84,9 +85,7 @@ func TestFourEyes(t *testing.T) {
 		}
 	}
 	lines, err := f.Approvals.Audit(t.Context(), "db", approval.Cursor{}, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var did []string
 	for _, e := range lines {
 		did = append(did, e.Tool+" "+e.Action+" by "+e.Actor)
@@ -168,9 +167,7 @@ func TestFourEyesTogether(t *testing.T) {
 	statuses := func() string {
 		t.Helper()
 		results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionApprove}, items())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		var out []string
 		for _, r := range results {
 			if r.Err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit/audittest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestRecord(t *testing.T) {
@@ -22,9 +23,7 @@ func TestRecord(t *testing.T) {
 	cancel() // the person no longer waits
 	line := func(l audit.Line) audit.Line {
 		t.Helper()
-		if err := service.Record(ctx, l); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, service.Record(ctx, l))
 		lines := kept.Lines()
 		last := lines[len(lines)-1]
 		last.Cursor = ""

@@ -37,9 +37,7 @@ func flood(t testing.TB, f *fixture, agents, each int) int {
 				t.Fatal("no tool")
 			}
 			next, made, _, err := asked.Add(request.Request{Status: v.Status(i), Note: "please"}.About(v.ID(i), v.Tool(i).Definition.Hash), request.Granted{}, nil, f.Clock.Wait(time.Millisecond))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			if asked, err = f.Requests().PutList(t.Context(), next, made.ID, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -168,9 +166,7 @@ func TestRequestUnsure(t *testing.T) {
 	asked := request.Request{Status: lock.DisabledByConfig, Note: "please"}.About(r.Item(), r.Hash)
 	other := agentNamed("b")
 	next, made, _, err := request.List{Agent: other}.Add(asked, request.Granted{}, nil, f.Clock.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if _, err := f.Requests().PutList(t.Context(), next, made.ID, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // outcomes maps each verdict to the request's state after it. If the verdict is refused, the value
@@ -187,9 +188,7 @@ func (f *fixture) stop(t stop.Target) {
 	_, err := stop.NewStore(f.Approvals).Change(f.T.Context(), func(s stop.Stops) (stop.Stops, error) {
 		return s.Add(stop.Stop{Target: t, Reason: "it leaks", By: "kim", At: f.Clock.Now()})
 	})
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	require.OK(f.T, err)
 	f.States.Refresh(f.T.Context())
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // withRequests returns a fixture with tools of each lock. In fs, read_file is approved, and a list
@@ -83,9 +84,7 @@ func (f *fixture) asks(a request.Agent, id, arguments string) string {
 func (f *fixture) request(id string) decide.Request {
 	f.T.Helper()
 	r, err := f.service.Request(f.ctx, id)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	require.OK(f.T, err)
 	return r
 }
 

@@ -12,15 +12,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // blocked returns r with its current definition blocked by carl.
 func blocked(t *testing.T, r approval.Record, at time.Time) approval.Record {
 	t.Helper()
 	next, _, err := approval.Block(r, r.CurrentHash, approval.Author{Actor: "carl", Note: "it reads keys"}, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return next
 }
 
@@ -129,9 +128,7 @@ func TestBlocksAreAtMost50(t *testing.T) {
 	for i := range 50 {
 		r = observed(&r, tool.Hash(fmt.Sprint("n", i)))
 		next, _, err := approval.Block(r, r.CurrentHash, long, noon.Add(time.Duration(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		r = next
 	}
 	if _, _, err := approval.Block(r, r.CurrentHash, long, noon); err != nil {
@@ -181,9 +178,7 @@ func TestRemember(t *testing.T) {
 	lost.Loss = &approval.Loss{At: noon}
 	no := blocked(t, waits, noon)
 	free, _, err := approval.Unblock(no, "h1", approval.Author{Actor: "carl"}, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	for name, test := range map[string]struct {
 		from approval.Record
 		hash tool.Hash
@@ -210,13 +205,9 @@ func TestRemember(t *testing.T) {
 func TestTell(t *testing.T) {
 	author := approval.Author{Actor: "bob", Note: "use staging", Tell: true}
 	no, _, err := approval.Block(decidedRecord(approval.Pending, "", "h1"), "h1", author, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	off, _, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), author, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	mute, e, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), approval.Author{Actor: "bob", Tell: true}, noon)
 	if err != nil || mute.Tell || e.Tell {
 		t.Errorf("Tell is set without a note: %v, %v (%v)", mute.Tell, e.Tell, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func kim() approval.Author { return approval.Author{Actor: "kim", Subject: "sub-kim", Note: "read it"} }
@@ -33,9 +34,7 @@ func isApproved(r approval.Record) bool {
 func must(t *testing.T) func(approval.Record, approval.Entry, error) approval.Record {
 	return func(r approval.Record, _ approval.Entry, err error) approval.Record {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return r.Next(r.DecidedAt)
 	}
 }
@@ -230,9 +229,7 @@ func TestTwoOfOneName(t *testing.T) {
 	second.Subject = first.Subject + "-other"
 	second.Note = "read it"
 	r, _, err := approval.ApproveFourEyes(waiting(), hashes[0], first, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	r, e, err := approval.ApproveFourEyes(r, hashes[0], second, noon)
 	if err != nil || r.State != approval.Approved || e.Note != "a different person with the name of the proposer: read it" || r.Note != "read it" {
 		t.Errorf("%v, %q, %q, %v", r.State, e.Note, r.Note, err)

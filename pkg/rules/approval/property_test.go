@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 var (
@@ -324,9 +325,7 @@ func TestBlocksOutliveLosses(t *testing.T) {
 		case 1:
 			r, _, err = approval.AcceptStore(r, "ada", now)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		after := life{truth: l.truth, record: &r, trace: l.trace}
 		for range 4 {
 			for h := range blocked {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // started returns an observation of the definition with this hash. Its server runs this version of
@@ -33,9 +34,7 @@ func TestCarryable(t *testing.T) {
 		return func(r *approval.Record) { *r, _, _ = approval.Observe(r, started(h, version, hour)) }
 	}
 	decided := func(next approval.Record, _ approval.Entry, err error) approval.Record {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return next.Next(hour)
 	}
 	later, ann := hour.Add(time.Minute), approval.Author{Actor: "ann", Subject: "1"}

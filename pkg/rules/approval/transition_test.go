@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 var (
@@ -195,9 +196,7 @@ func TestApprove(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			want := before
 			want.State, want.ApprovedHash, want.Approved = approval.Approved, test.hash, before.Current
 			want.By, want.At, want.DecidedAt, want.Note = "bob", later, later, "read it"
@@ -221,19 +220,6 @@ func TestApprove(t *testing.T) {
 				t.Errorf("audit line (-want +got):\n%s", d)
 			}
 		})
-	}
-}
-
-func TestDisableAndEnable(t *testing.T) {
-	for _, r := range []approval.Record{decidedRecord(approval.Pending, "", "h1"), decidedRecord(approval.Changed, "h1", "h2"), decidedRecord(approval.Approved, "h1", "h1")} {
-		off, e, err := approval.Disable(r, approval.Author{Actor: "bob", Note: "too loud"}, noon)
-		if err != nil || !off.Disabled || off.State != r.State || off.ApprovedHash != r.ApprovedHash || e.Action != "disable" || off.Note != "too loud" {
-			t.Errorf("Disable of a %s tool = %+v, %+v, %v", r.State, off, e, err)
-		}
-		on, e, err := approval.Enable(off, approval.Author{Actor: "bob"}, noon)
-		if err != nil || on.Disabled || on.State != r.State || on.ApprovedHash != r.ApprovedHash || e.Action != "enable" {
-			t.Errorf("Enable of a %s tool = %+v, %+v, %v", r.State, on, e, err)
-		}
 	}
 }
 

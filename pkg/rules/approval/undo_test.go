@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestUndo(t *testing.T) {
@@ -33,14 +34,10 @@ func TestUndo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			next, _, err := decide(base)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			next = next.Next(noon)
 			got, e, err := approval.UndoDecision(next, next.Rev, "carl", noon.Add(approval.UndoTime))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			want := base
 			want.Rev, want.UpdatedAt, want.Format, want.DecidedAt = got.Rev, got.UpdatedAt, got.Format, noon.Add(approval.UndoTime)
 			if d := cmp.Diff(want, got); d != "" {
@@ -61,9 +58,7 @@ func TestUndoRefused(t *testing.T) {
 	r := observed(nil, "h1").Next(noon)
 	r = approved(t, r, "ada", noon).Next(noon)
 	undone, _, err := approval.UndoDecision(r, r.Rev, "ada", noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	undone = undone.Next(noon)
 	changed := observed(&r, "h2").Next(noon)
 	unnoticed := r // written by a program without undo, which kept unknown members

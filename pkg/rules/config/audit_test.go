@@ -3,14 +3,14 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestAuditAndStop(t *testing.T) {
 	const servers = `{"mcpServers": {"fs": {"url": "https://fs.example.com/mcp"}}, `
 	cfg, err := Parse([]byte(servers + `"audit": {}, "stop": {}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if cfg.Audit != (Audit{Arguments: "none", Days: 30, MaxBytes: 10 << 30}) || len(cfg.Stop.List) > 0 || cfg.Review.FourEyes != "off" {
 		t.Errorf("defaults: %+v %+v %+v", cfg.Audit, cfg.Stop, cfg.Review)
 	}

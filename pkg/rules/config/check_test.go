@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestParseRefusesWhatItCannotUse(t *testing.T) {
@@ -257,9 +258,7 @@ func TestParseWarns(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg, err := Parse([]byte(tt.src))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			if diff := cmp.Diff(tt.want, cfg.Warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
@@ -274,9 +273,7 @@ func TestParsePrefix(t *testing.T) {
 		withServers(`, "gateway": {"mode": "direct"}`, "s", "t"):             false,
 	} {
 		cfg, err := Parse([]byte(src))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if cfg.Gateway.Bare != want {
 			t.Errorf("%s: bare = %v", src, cfg.Gateway.Bare)
 		}

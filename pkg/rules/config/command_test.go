@@ -7,14 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // TestParseLaptop parses a laptop's config file, which other programs also read and write.
 func TestParseLaptop(t *testing.T) {
 	cfg, err := Parse(read(t, "testdata/laptop.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var got []string
 	for _, s := range cfg.Servers {
 		line := s.Name
@@ -104,9 +103,7 @@ func TestCommandIdentity(t *testing.T) {
 	identity := func(keys string) string {
 		t.Helper()
 		cfg, err := Parse([]byte(withCommand(keys)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return cfg.Servers[0].URL
 	}
 	one := identity(`"command": "npx", "args": ["-y", "a"], "cwd": "/x"`)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func quote(s string) string {
@@ -34,13 +35,9 @@ func TestSchemaIsTheOneInDocs(t *testing.T) {
 func validator(t testing.TB) func(src []byte) error {
 	t.Helper()
 	var s jsonschema.Schema
-	if err := json.Unmarshal(schema(), &s); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, json.Unmarshal(schema(), &s))
 	resolved, err := s.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return func(src []byte) error {
 		var v any
 		if err := json.Unmarshal(src, &v); err != nil {
@@ -90,9 +87,7 @@ func TestServerOverride(t *testing.T) {
 		"z*": {"readOnlyHint": true, "title": "z"},
 		"*_all": {"readOnlyHint": false, "destructiveHint": true},
 		"a": {"destructiveHint": false}}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	own := tool.Annotations{Title: "own", IdempotentHint: &yes, DestructiveHint: &no}
 	for _, tt := range []struct {
 		name string
@@ -113,18 +108,14 @@ func TestServerOverride(t *testing.T) {
 
 func TestHeadersDoNotPrint(t *testing.T) {
 	cfg, err := Parse([]byte(withServer(`"headers": {"Authorization": "Bearer hunter2"}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	headers := cfg.Servers[0].Headers
 	var logged bytes.Buffer
 	for _, h := range []slog.Handler{slog.NewTextHandler(&logged, nil), slog.NewJSONHandler(&logged, nil)} {
 		slog.New(h).Info("m", "config", cfg, "headers", headers, "value", headers["Authorization"])
 	}
 	text, err := json.Marshal(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	hidden := struct{ c Config }{*cfg} // fmt does not call the methods of unexported fields
 	printed := []string{logged.String(), string(text), headers["Authorization"].String()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -145,9 +136,7 @@ func TestHeadersDoNotPrint(t *testing.T) {
 
 func TestConfigServer(t *testing.T) {
 	cfg, err := Parse([]byte(withServers("", "b", "a")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if s, ok := cfg.Server("b"); !ok || s.Name != "b" {
 		t.Errorf("Server(b) = %q, %v", s.Name, ok)
 	}

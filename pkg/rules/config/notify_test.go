@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // withNotify returns a file with these targets.
@@ -91,9 +92,7 @@ func TestNotifyWarnings(t *testing.T) {
 		`{"type": "webhook", "url": "http://10.0.0.7:9000/in", "secret": "${ssm:/portcullis/webhook}"}`,
 		`{"type": "slack", "url": "${secretsmanager:portcullis/slack}"}`,
 	)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var paths []string
 	for _, w := range cfg.Warnings {
 		paths = append(paths, w.Path)
@@ -116,9 +115,7 @@ func TestNotifyWarnings(t *testing.T) {
 
 func TestNotifyVariables(t *testing.T) {
 	cfg, err := Parse([]byte(withNotify(`{"type": "slack", "url": "${ssm:/x}"}`, `{"type": "webhook", "url": "${env:HOOK}", "secret": "${env:KEY}"}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var got []Variable
 	for i, target := range cfg.Notify {
 		got = append(got, target.Variables(i)...)

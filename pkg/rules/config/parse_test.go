@@ -13,14 +13,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func read(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return b
 }
 
@@ -66,9 +65,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical", Answers: "lines", Programs: Programs{MaxPerAgent: 8, Env: []string{"VAULT_ADDR"}}},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Parse (-want +got):\n%s", diff)
 	}
@@ -99,9 +96,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 
 func TestParseEmptyList(t *testing.T) {
 	cfg, err := Parse([]byte(`{"mcpServers": {"a": {"url": "https://a.example/mcp"}}, "tools": {"toolsets": [], "enabled": ["a:b"]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if cfg.Tools.Toolsets == nil || len(cfg.Tools.Toolsets) != 0 {
 		t.Errorf("toolsets = %#v, want an empty list", cfg.Tools.Toolsets)
 	}

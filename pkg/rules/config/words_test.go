@@ -9,15 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func withWords(words string) string { return withServers(`, "words": `+words, "s", "git") }
 
 func TestWords(t *testing.T) {
 	cfg, err := Parse([]byte(withWords(`{"s:*": ["wechat reading", "微信读书"], "git:*log": ["history"], "git:*": ["version control", "history"]}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	for id, want := range map[string][]string{
 		"s:read":                  {"wechat reading", "微信读书"},
 		"git:log":                 {"version control", "history"},
@@ -28,9 +27,7 @@ func TestWords(t *testing.T) {
 		"s:resource:file:///read": nil,
 	} {
 		parsed, err := tool.ParseID(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if diff := cmp.Diff(want, cfg.Words.ForTool(parsed)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
@@ -54,9 +51,7 @@ func TestWordsFaults(t *testing.T) {
 			words[i] = fmt.Sprintf("w%d", i)
 		}
 		b, err := json.Marshal(words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return string(b)
 	}
 	var full []string

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // grants has the members of an agent except its id and claims.
@@ -79,9 +80,7 @@ func TestTierClaimUnreadable(t *testing.T) {
 
 func TestClaimsThatDifferByToken(t *testing.T) {
 	a, err := identity.ClaimMap{}.Agent(claims("sub", "a", "exp", 1, "iat", 2, "nbf", 3, "jti", "x", "team", "blue"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if d := cmp.Diff(claims("sub", "a", "team", "blue"), a.Claims); d != "" {
 		t.Errorf("claims (-want +got):\n%s", d)
 	}
@@ -89,9 +88,7 @@ func TestClaimsThatDifferByToken(t *testing.T) {
 
 func TestClaimsOfReservedNames(t *testing.T) {
 	a, err := identity.ClaimMap{}.Agent(claims("sub", "a", "arn", "arn:aws:iam::1:role/ci", "token", "ci", "kind", "iam", "team", "blue"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if d := cmp.Diff(identity.Agent{ID: "a", Way: identity.WayJWT, Claims: claims("sub", "a", "team", "blue")}, a); d != "" {
 		t.Errorf("Agent (-want +got):\n%s", d)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestNone(t *testing.T) {
@@ -26,9 +27,7 @@ func TestNone(t *testing.T) {
 			r.Header.Set("Authorization", header)
 		}
 		got, err := identity.None{}.Authenticate(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("with Authorization %q (-want +got):\n%s", header, d)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const audience = "https://gate.example.com/mcp"
@@ -64,13 +65,9 @@ func trusting(t *testing.T, i *identitytest.Issuer, c *clock, change func(*ident
 		change(&o)
 	}
 	j, err := identity.NewJWT(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	v, err := identity.New(identity.Options{JWT: j, Now: c.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return v
 }
 
@@ -80,9 +77,7 @@ func TestJWTAgent(t *testing.T) {
 	got, err := v.Authenticate(with(t, i.Token(audience, claims(
 		"scope", "openid portcullis:write portcullis:server:files", "portcullis_toolsets", []string{"docs"}, "team", "blue", "level", 7,
 	))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	want := identity.Agent{
 		ID: i.Subject, Subject: i.URL + " " + i.Subject, Way: identity.WayJWT, Servers: []string{"files"}, Tiers: []tool.Tier{tool.Read, tool.Write}, Toolsets: []string{"docs"},
 		Claims: claims("iss", i.URL, "sub", i.Subject, "aud", audience, "team", "blue", "level", json.Number("7"),
@@ -103,9 +98,7 @@ func TestJWTRefused(t *testing.T) {
 	good := i.Token(audience, nil)
 	parts := strings.Split(good, ".")
 	public, err := x509.MarshalPKIXPublicKey(rsa.Public().Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	secret := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
 	hs := func(key []byte) string {
 		return identitytest.Sign(t, jose.JSONWebKey{Key: key, KeyID: "key-rsa", Algorithm: "HS256"}, i.Claims(audience, nil))

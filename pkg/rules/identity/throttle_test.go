@@ -9,21 +9,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // both returns a verifier that accepts the issuer's JWTs and the store's tokens.
 func both(t *testing.T, i *identitytest.Issuer, s *counted, c *clock, proxies int) *identity.Verifier {
 	t.Helper()
 	j, err := identity.NewJWT(identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: i.URL, Now: c.now}, Audiences: []string{audience}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	v, err := identity.New(identity.Options{
 		JWT: j, Tokens: &identity.Tokens{Store: s.Store, Keys: token.OneKey(tokentest.Key(t)), Now: c.now}, TrustedProxies: proxies, Now: c.now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return v
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A counted store counts its reads, and fails on demand.
@@ -46,18 +47,14 @@ func mint(t *testing.T, s *counted, now time.Time, change func(*token.Token)) (t
 		change(&tok)
 	}
 	tok, err := s.PutToken(t.Context(), tok)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return tok, text.Reveal()
 }
 
 func ours(t *testing.T, s *counted, c *clock, bootstrap string) *identity.Verifier {
 	t.Helper()
 	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: s.Store, Keys: token.OneKey(tokentest.Key(t)), Now: c.now, Bootstrap: bootstrap}, Now: c.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return v
 }
 
@@ -65,9 +62,7 @@ func TestTokensAgent(t *testing.T) {
 	s, c := newStore(t), newClock()
 	_, text := mint(t, s, c.t, nil)
 	got, err := ours(t, s, c, "").Authenticate(with(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	want := identity.Agent{
 		ID: "token:ci", Way: identity.WayToken, Servers: []string{"files", "mail"}, Tiers: []tool.Tier{tool.Read, tool.Write}, Toolsets: []string{"files"},
 		Rights: identity.Everything(), Claims: claims("token", "ci"),
@@ -149,9 +144,7 @@ func TestTokensBootstrap(t *testing.T) {
 	s, c := newStore(t), newClock()
 	text := token.New()
 	a, err := ours(t, s, c, token.Digest(text)).Authenticate(with(t, text.Reveal()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if d := cmp.Diff(identity.Agent{ID: "bootstrap", Way: identity.WayToken, Rights: identity.Everything()}, a); d != "" || s.reads > 0 {
 		t.Errorf("Agent after %d reads (-want +got):\n%s", s.reads, d)
 	}
@@ -201,9 +194,7 @@ func TestThrottle(t *testing.T) {
 		_, err := v.Authenticate(r)
 		return err
 	}
-	if err := from("203.0.113.7:1000", known); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, from("203.0.113.7:1000", known))
 	s.reads = 0
 	for range 1000 {
 		if err := from("203.0.113.7:2000", token.New().Reveal()); err == nil {
@@ -248,9 +239,7 @@ func TestIAM(t *testing.T) {
 	signer := func(context.Context) string { return arn }
 	o := identity.Options{IAM: &identity.IAM{Signer: signer, Servers: []string{"files"}, Tiers: []tool.Tier{tool.Read}, Admins: []string{"arn:aws:sts::123456789012:assumed-role/admin/*"}}}
 	v, err := identity.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	signed := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
 	signed.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=x")
 	a, err := v.Authenticate(signed)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestCounts(t *testing.T) {
@@ -31,9 +32,7 @@ func TestCounts(t *testing.T) {
 				c.Add(s)
 			}
 			b, err := json.Marshal(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			if string(b) != tc.json {
 				t.Errorf("counts = %s, want %s", b, tc.json)
 			}

@@ -137,19 +137,6 @@ func TestUserCanLift(t *testing.T) {
 	}
 }
 
-func TestFactOf(t *testing.T) {
-	if lock.FactOf(true) != lock.Yes || lock.FactOf(false) != lock.No {
-		t.Errorf("FactOf = %v, %v", lock.FactOf(true), lock.FactOf(false))
-	}
-}
-
-func TestStatuses(t *testing.T) {
-	want := []lock.Status{"server_disabled", "disabled_by_config", "disabled_by_user", "pending_approval", "disabled_unknown"}
-	if got := lock.Statuses(); !slices.Equal(got, want) {
-		t.Errorf("Statuses() = %v, want %v in the order of precedence", got, want)
-	}
-}
-
 func TestRemediation(t *testing.T) {
 	const link = "https://gate.example.com/admin/tools/github/delete_repo"
 	for _, tc := range []struct {

@@ -5,13 +5,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestDocs(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/policy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	blocks := regexp.MustCompile("(?s)```cedar\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
 	if len(blocks) != 13 {
 		t.Errorf("docs/policy.md has %d Cedar blocks, want 3 and the ten policies", len(blocks))
@@ -26,9 +26,7 @@ func TestDocs(t *testing.T) {
 			continue
 		}
 		src, err := os.ReadFile("testdata/policies/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if !strings.Contains(string(doc), "```cedar\n"+string(src)+"```") {
 			t.Errorf("docs/policy.md does not show %s as it is", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // verdictOf returns the verdict of a whole policy file.
@@ -153,9 +154,7 @@ func TestExemptRealPolicies(t *testing.T) {
 	}
 	for _, path := range paths {
 		source, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		p := mustParse(t, string(source))
 		for _, id := range []string{"files:delete_file", "files:get_file", "web:fetch"} {
 			for _, agent := range []identity.Agent{{ID: "bot", Way: identity.WayToken}, {ID: "kim", Way: identity.WayJWT, Claims: map[string]any{"team": "dev"}}} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func ids(t *testing.T, list ...string) []tool.ID {
@@ -16,9 +17,7 @@ func ids(t *testing.T, list ...string) []tool.ID {
 	var out []tool.ID
 	for _, s := range list {
 		id, err := tool.ParseID(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		out = append(out, id)
 	}
 	return out
@@ -92,9 +91,7 @@ func TestMatchesAgreeWithVerdicts(t *testing.T) {
 	for _, name := range mustReadDir(t, "testdata/policies") {
 		if strings.HasSuffix(name, ".cedar") {
 			b, err := os.ReadFile("testdata/policies/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			sources = append(sources, string(b))
 		}
 	}

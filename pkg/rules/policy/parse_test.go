@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestParseSyntax(t *testing.T) {
@@ -145,9 +146,7 @@ func FuzzParse(f *testing.F) {
 	for _, e := range mustReadDir(f, "testdata/policies") {
 		if strings.HasSuffix(e, ".cedar") {
 			src, err := os.ReadFile("testdata/policies/" + e)
-			if err != nil {
-				f.Fatal(err)
-			}
+			require.OK(f, err)
 			f.Add(src)
 		}
 	}
@@ -175,9 +174,7 @@ func FuzzParse(f *testing.F) {
 func mustReadDir(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // newTool returns a tool whose hints are among the words: read, write, closed.
@@ -75,18 +76,14 @@ func servers(t testing.TB, rest string, names ...string) *config.Config {
 func parseConfig(t testing.TB, src string) *config.Config {
 	t.Helper()
 	cfg, err := config.Parse([]byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return cfg
 }
 
 func mustParse(t testing.TB, src string) *Policy {
 	t.Helper()
 	p, err := Parse([]byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return p
 }
 
@@ -123,9 +120,7 @@ func TestPolicies(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			src, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			got := view(t, mustParse(t, string(src)))
 			golden.Check(t, strings.TrimSuffix(file, "cedar")+"golden", got)
 		})

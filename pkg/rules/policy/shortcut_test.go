@@ -24,9 +24,7 @@ func TestVerdictShortcuts(t *testing.T) {
 	for _, name := range mustReadDir(t, "testdata/policies") {
 		if strings.HasSuffix(name, ".cedar") && !strings.HasPrefix(name, "10-") {
 			b, err := os.ReadFile("testdata/policies/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			all.WriteString(strings.ReplaceAll(string(b), "@id(", "@was("))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const (
@@ -104,9 +105,7 @@ func TestVerdictOfForgedClaims(t *testing.T) {
 	tools := []Tool{newTool("web:fetch")}
 	const role = "arn:aws:sts::123456789012:assumed-role/ci/run"
 	forger, err := identity.ClaimMap{}.Agent(map[string]any{"sub": "mallory", "arn": role, "token": "ci", "kind": "iam", "id": role})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	signed := identity.Agent{ID: role, Way: identity.WayIAM, Claims: map[string]any{"arn": role}}
 	minted := identity.Agent{ID: identity.TokenAgent("ci"), Way: identity.WayToken, Claims: map[string]any{"token": "ci"}}
 	for _, tt := range []struct {
@@ -179,9 +178,7 @@ func TestVerdictsAreMonotone(t *testing.T) {
 	for _, name := range mustReadDir(t, "testdata/policies") {
 		if src, ok := strings.CutSuffix(name, ".cedar"); ok {
 			b, err := os.ReadFile("testdata/policies/" + src + ".cedar")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			sources = append(sources, strings.ReplaceAll(string(b), "@id(", "@was(")) // ids are unique in a file
 		}
 	}

@@ -36,18 +36,14 @@ func TestStore(t *testing.T) {
 func put(t *testing.T, s *token.Store, tok token.Token) token.Token {
 	t.Helper()
 	out, err := s.PutToken(t.Context(), tok)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return out
 }
 
 func want(t *testing.T, s *token.Store, tok token.Token) {
 	t.Helper()
 	got, err := s.Token(t.Context(), tok.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if d := cmp.Diff(tok, got); d != "" {
 		t.Errorf("Token (-want +got):\n%s", d)
 	}
@@ -96,9 +92,7 @@ func touch(t *testing.T, s *token.Store) {
 	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	tok = put(t, s, tok)
 	for _, at := range []time.Time{made().Add(time.Hour), made().Add(3*time.Hour + 5*time.Nanosecond)} {
-		if err := s.TouchToken(t.Context(), tok.ID, at); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, s.TouchToken(t.Context(), tok.ID, at))
 		tok.LastUsed = at
 		want(t, s, tok)
 	}
@@ -108,9 +102,7 @@ func putKeepsTouch(t *testing.T, s *token.Store) {
 	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	read := put(t, s, tok)
 	at := made().Add(time.Hour)
-	if err := s.TouchToken(t.Context(), tok.ID, at); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, s.TouchToken(t.Context(), tok.ID, at))
 	revoked := put(t, s, read.Revoke("sam", made())) // read before the touch
 	revoked.LastUsed = at
 	want(t, s, revoked)
@@ -145,9 +137,7 @@ func keepsUnknown(t *testing.T, s *token.Store) {
 		t.Errorf("format %d, want %d; unknown (-want +got):\n%s", revoked.Format, tok.Format, d)
 	}
 	want(t, s, revoked)
-	if err := s.TouchToken(t.Context(), tok.ID, made()); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, s.TouchToken(t.Context(), tok.ID, made()))
 	revoked.LastUsed = made()
 	want(t, s, revoked)
 }

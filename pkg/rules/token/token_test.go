@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestNewAndRead(t *testing.T) {
@@ -56,9 +57,7 @@ func TestReadAdmin(t *testing.T) {
 func TestSecretsDoNotPrint(t *testing.T) {
 	text, key := token.New(), tokentest.Key(t)
 	data, err := json.Marshal(map[string]any{"text": text})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "made", slog.Any("text", text), slog.Any("key", key))
 	for _, s := range []string{fmt.Sprint(text), fmt.Sprintf("%v %+v %#v %s %q", text, text, text, text, text), string(data), log.String(), fmt.Sprintf("%v %#v %x", key, key, key)} {
@@ -72,9 +71,7 @@ func TestKeyIdentify(t *testing.T) {
 	text := token.New()
 	id, hash := tokentest.Key(t).Identify(text)
 	other, err := token.NewKey(strings.Repeat("k", 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	id2, hash2 := other.Identify(text)
 	if strings.HasPrefix(hash, id) || id == id2 || hash == hash2 || len(hash) != 64 {
 		t.Errorf("id %s, hash %s; under another key %s, %s", id, hash, id2, hash2)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/signature"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestParseDefinition(t *testing.T) {
@@ -18,9 +19,7 @@ func TestParseDefinition(t *testing.T) {
 		"outputSchema":{"type":"object"},"title":"Make coffee","_meta":{"k":1.50},"icons":[]}`)
 	before := bytes.Clone(in)
 	got, err := ParseItem(Tool, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	want := Definition{
 		Raw:          before,
 		Name:         "make_coffee",
@@ -155,13 +154,9 @@ func TestHash(t *testing.T) {
 func TestReadDefinition(t *testing.T) {
 	in := []byte(`{"name":"a","description":"d","inputSchema":{"type":"object"}}`)
 	parsed, err := ParseItem(Tool, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	read, err := ReadItem(Tool, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	parsed.Hash = "" // only ParseItem computes the hash
 	if diff := cmp.Diff(parsed, read); diff != "" {
 		t.Errorf("the two differ (-parsed +read):\n%s", diff)

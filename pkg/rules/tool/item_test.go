@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestParsePrompt(t *testing.T) {
 	in := []byte(`{"name":"review","title":"Review","description":"Reviews code.",
 		"arguments": [ {"name":"code","description":"What to review","required":true}, {"name":"depth","title":"Depth"} ],"_meta":{"n":9007199254740993}}`)
 	got, err := ParseItem(Prompt, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	want := Definition{
 		Raw: in, Kind: Prompt, Name: "review", Title: "Review", Description: "Reviews code.", Hash: got.Hash,
 		Arguments: json.RawMessage(`[ {"name":"code","description":"What to review","required":true}, {"name":"depth","title":"Depth"} ]`),
@@ -100,9 +99,7 @@ func TestParseItemRefuses(t *testing.T) {
 func TestHashOfResource(t *testing.T) {
 	hash := func(kind Kind, in string) Hash {
 		d, err := ParseItem(kind, []byte(in))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return d.Hash
 	}
 	one := hash(Resource, `{"uri":"a://b","name":"a","annotations":{"priority":1}}`)

@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // allKinds has two servers with everything, and one that did not load.
@@ -23,9 +24,7 @@ func allKinds(t *testing.T) toolset.Universe {
 		"fs:prompt:read", "fs:prompt:review_code", "fs:resource:file:///a", "fs:resource:file:///{+path}", "git:prompt:blame", "git:resource:repo://x/a",
 	} {
 		id, err := tool.ParseID(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		u.Tools = append(u.Tools, toolset.Tool{ID: id, ReadOnly: id.Kind != tool.Tool || id.Name == "read"})
 	}
 	return u
@@ -75,22 +74,16 @@ func TestSelectItems(t *testing.T) {
 				"toolsets": {"starred": ["fs:*"], "prompts": ["fs:prompt:*", "git:prompt:*"], "reviews": ["fs:prompt:review_*"], "one": ["fs:resource:file:///a"],
 					"template": ["fs:resource:file:///{+path}"], "mixed": ["git:log", "fs:resource:file:///*"]},
 				"tools": ` + tt.tools + `}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			u := allKinds(t)
 			b := toolset.Compile(cfg, u)
 			if w := b.Warnings(); w != nil {
 				t.Errorf("warnings %v", w)
 			}
 			req, err := toolset.ParseRequest(tt.path, tt.header)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			sel, err := b.Select(req, identity.Agent{Servers: []string{"*"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			if diff := cmp.Diff(tt.want, kinds(u, sel)); diff != "" {
 				t.Errorf("offered (-want +got):\n%s", diff)
 			}
@@ -103,17 +96,13 @@ func TestSelectItems(t *testing.T) {
 
 func TestSelectItemsScope(t *testing.T) {
 	cfg, err := config.Parse([]byte(`{"mcpServers": {"fs": {"url": "https://fs.example"}, "git": {"url": "https://git.example"}}, "toolsets": {"p": ["git:prompt:blame"]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	u := allKinds(t)
 	u.Servers = u.Servers[:2]
 	b := toolset.Compile(cfg, u)
 	select1 := func(path string, h http.Header, agent identity.Agent) (toolset.Selection, error) {
 		req, err := toolset.ParseRequest(path, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return b.Select(req, agent)
 	}
 	sel, err := select1("", nil, identity.Agent{Servers: []string{"git"}})
@@ -138,9 +127,7 @@ func TestItemWarnings(t *testing.T) {
 	cfg, err := config.Parse([]byte(`{"mcpServers": {"fs": {"url": "https://fs.example"}, "git": {"url": "https://git.example"}, "away": {"url": "https://away.example"}},
 		"toolsets": {"t": ["fs:prompt:gone", "git:resource:*", "away:prompt:x", "fs:prompt:zz*"]},
 		"tools": {"enabled": ["fs:resource:file:///gone"], "disabled": ["git:prompt:*", "git:prompt:a*", "fs:prompt:gone", "away:resource:x*"]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var got []string
 	for _, w := range toolset.Compile(cfg, allKinds(t)).Warnings() {
 		got = append(got, w.Path+": "+w.Message)

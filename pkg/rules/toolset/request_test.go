@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestParseRequestRefuses(t *testing.T) {
@@ -129,9 +130,7 @@ func TestParseRequestAliases(t *testing.T) {
 			headers(pair[0], "a,b"), headers(pair[1], "a,b"), headers(pair[0], "b", pair[1], "a"), headers(strings.ToLower(pair[1]), "b", pair[1], "b, a"),
 		} {
 			req, err := toolset.ParseRequest("", h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			got = append(got, req)
 		}
 		for _, req := range got[1:] {

@@ -304,6 +304,14 @@ func TestSelectionServerToolsets(t *testing.T) {
 	}
 }
 
+// The toolset of a server without tools exists, although it offers nothing.
+func TestSelectEmptyServer(t *testing.T) {
+	b := toolset.Compile(global{}.config(nil), toolset.Universe{Servers: []toolset.Server{{Name: "a", Loaded: true}}})
+	if _, e := choose(t, b, everyone(), "/x/a", nil); e == nil || e.Message != "No tools left" {
+		t.Errorf("Select = %+v", e)
+	}
+}
+
 func TestSelectRetryAfter(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

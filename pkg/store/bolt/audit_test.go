@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestKeepAudit(t *testing.T) {
@@ -20,16 +21,12 @@ func TestKeepAudit(t *testing.T) {
 	openFor := func(keep time.Duration) *bolt.Store {
 		t.Helper()
 		s, err := bolt.Open(path, &store.Options{Now: func() time.Time { return clock }, KeepAudit: keep})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return s
 	}
 	shut := func(s *bolt.Store) {
 		t.Helper()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, s.Close())
 	}
 	note := func(s *bolt.Store, server string) {
 		t.Helper()
@@ -41,9 +38,7 @@ func TestKeepAudit(t *testing.T) {
 	want := func(s *bolt.Store, server string, tools ...string) {
 		t.Helper()
 		lines, err := s.Audit(t.Context(), server, approval.Cursor{}, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		var got []string
 		for _, e := range lines {
 			got = append(got, e.Tool)

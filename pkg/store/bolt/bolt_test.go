@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // holdEnv names a file. If it is set, the test binary keeps the file open instead of testing.
@@ -38,9 +39,7 @@ func TestMain(m *testing.M) {
 func open(t *testing.T, path string, now func() time.Time) *bolt.Store {
 	t.Helper()
 	s, err := bolt.Open(path, &store.Options{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -59,26 +58,20 @@ func TestUpdatedAtWhateverTheClock(t *testing.T) {
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := open(t, filepath.Join(t.TempDir(), "approvals.db"), func() time.Time { return clock })
 	last, err := s.Put(t.Context(), approval.Record{Server: "s", Tool: "t", State: approval.Pending}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	for i, step := range []time.Duration{0, 0, -time.Hour, time.Second, -time.Second} {
 		clock = clock.Add(step)
 		next, e, err := approval.Disable(last, approval.Author{Actor: "ada"}, clock)
 		if err == nil {
 			next, err = s.Put(t.Context(), next, &e)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if !next.UpdatedAt.After(last.UpdatedAt) || !next.DecidedAt.After(last.DecidedAt) {
 			t.Errorf("decision %d: updated %v after %v, decided %v after %v", i, next.UpdatedAt, last.UpdatedAt, next.DecidedAt, last.DecidedAt)
 		}
 		last = next
 		got, err := approvaltest.AllChanges(t.Context(), s, last.DecidedAt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if d := cmp.Diff([]approval.Decision{last.Decision()}, got); d != "" {
 			t.Errorf("Changes after decision %d (-want +got):\n%s", i, d)
 		}
@@ -88,20 +81,12 @@ func TestUpdatedAtWhateverTheClock(t *testing.T) {
 func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	s, err := bolt.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	want, err := s.Put(t.Context(), approval.Record{Server: "s", Tool: "t", State: approval.Pending}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
+	require.OK(t, s.Close())
 	got, err := open(t, path, nil).Get(t.Context(), want.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("after reopening (-want +got):\n%s", d)
 	}
@@ -117,13 +102,9 @@ func TestItemsApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, s.Close())
 	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	defer db.Close()
 	err = db.View(func(tx *bbolt.Tx) error {
 		for name, want := range map[string]int{"records": 0, "decisions": 0, "item_records": 2, "item_decisions": 2} {
@@ -133,9 +114,7 @@ func TestItemsApart(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 }
 
 func TestOpenLockedFile(t *testing.T) {
@@ -143,42 +122,30 @@ func TestOpenLockedFile(t *testing.T) {
 	holder := exec.CommandContext(t.Context(), os.Args[0])
 	holder.Env = append(os.Environ(), holdEnv+"="+path)
 	in, err := holder.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	out, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
+	require.OK(t, holder.Start())
 	if line := make([]byte, 5); mustRead(t, out, line) != "held\n" {
 		t.Fatalf("the other process wrote %q", line)
 	}
 	if _, err := bolt.Open(path, nil); err == nil || !strings.Contains(err.Error(), "another process holds") || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want an error that names the file and says that another process holds it", err)
 	}
-	if err := errors.Join(in.Close(), holder.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, errors.Join(in.Close(), holder.Wait()))
 	open(t, path, nil)
 }
 
 func mustRead(t *testing.T, r interface{ Read([]byte) (int, error) }, b []byte) string {
 	t.Helper()
 	n, err := r.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return string(b[:n])
 }
 
 func TestOpenForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
-	if err := os.WriteFile(path, []byte(strings.Repeat("no database", 10_000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.WriteFile(path, []byte(strings.Repeat("no database", 10_000)), 0o600))
 	if _, err := bolt.Open(path, nil); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want an error that names the file", err)
 	}

@@ -3,10 +3,7 @@ package bolt_test
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -71,48 +68,6 @@ func TestConvertKilledAtEachWrite(t *testing.T) {
 	if len(changed) < 4 {
 		t.Errorf("only %d pages were written", len(changed))
 	}
-}
-
-// If a process is killed at any moment of a conversion, the next process can open the file.
-func TestConvertKilled(t *testing.T) {
-	entries := manyTokens(oldEntries(t), 2000) // so that the copy and the transaction take time
-	folder := t.TempDir()
-	path := filepath.Join(folder, "approvals.db")
-	writeOld(t, path, entries)
-	before, was := read(t, path), dump(t, path, everything)
-	begin := func() *exec.Cmd {
-		c := exec.CommandContext(t.Context(), os.Args[0])
-		c.Env = append(os.Environ(), holdEnv+"="+path)
-		require.OK(t, c.Start())
-		return c
-	}
-	began := time.Now()
-	whole := begin()
-	require.OK(t, whole.Wait()) // without input, it ends after it has opened the file
-	takes := time.Since(began)
-	midway := 0
-	for range 12 {
-		require.OK(t, os.WriteFile(path, before, 0o600))
-		c := begin()
-		time.Sleep(rand.N(takes))
-		_ = c.Process.Kill() // the process may have ended already
-		_ = c.Wait()
-		if bytes.Equal(read(t, path), before) && len(names(t, folder)) > 1 {
-			midway++
-		}
-		s, err := bolt.Open(path, &store.Options{Now: atOldNow})
-		require.OK(t, err)
-		wantDocs(t, s, entries)
-		require.OK(t, s.Close())
-		wantMarks(t, path)
-		// The copy may have unused pages of a transaction that did not end.
-		left, copied := names(t, folder), dump(t, path+beforeName, everything)
-		if len(left) != 2 || !maps.Equal(copied, was) {
-			t.Errorf("files left: %q, or the copy differs from the file before", left)
-		}
-		require.OK(t, os.Remove(path+beforeName))
-	}
-	t.Logf("%d of 12 processes were killed between copy and commit, in %v", midway, takes)
 }
 
 // If several processes open the file at the same time, one process converts it, and all read it.

@@ -27,9 +27,7 @@ func used(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "used.db")
 	s, err := bolt.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	for i := range 60 {
 		r := approval.Record{Server: fmt.Sprint("s", i%3), Tool: fmt.Sprint("t", i), State: approval.Pending, Current: bytes.Repeat([]byte("d"), 100*(i%50))}
 		for range 2 {
@@ -39,13 +37,9 @@ func used(t *testing.T) []byte {
 			}
 		}
 	}
-	if err := errors.Join(exercise(t.Context(), s), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, errors.Join(exercise(t.Context(), s), s.Close()))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return data
 }
 
@@ -111,9 +105,7 @@ func TestOpenDamagedFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "approvals.db")
 			data := damage(bytes.Clone(whole))
-			if err := os.WriteFile(path, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, os.WriteFile(path, data, 0o600))
 			_, err := bolt.Open(path, nil)
 			if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis approvals restore --dir") {
 				t.Errorf("Open = %v, want ErrDamaged, the file and the command that restores", err)
@@ -143,9 +135,7 @@ func TestDamageAnywhere(t *testing.T) {
 			data[min(at+i, len(data)-1)] = byte(rng.Uint32())
 		}
 		path := filepath.Join(folder, fmt.Sprint(n)) // a damaged file stays locked
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.WriteFile(path, data, 0o600))
 		s, err := bolt.Open(path, nil)
 		if err != nil {
 			if !errors.Is(err, bolt.ErrDamaged) {
@@ -189,21 +179,13 @@ func TestDamageWhileOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "approvals.db")
-			if err := os.WriteFile(path, whole, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, os.WriteFile(path, whole, 0o600))
 			s, err := bolt.Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			f, err := os.OpenFile(path, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			defer f.Close()
-			if err := damage(f, int64(len(whole))); err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, damage(f, int64(len(whole))))
 			var wg sync.WaitGroup
 			errs := make([]error, 4)
 			for i := range errs {

@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // earlier writes a file like an earlier program, which had all records in its feed. The file has no
@@ -20,9 +21,7 @@ import (
 func earlier(t *testing.T, path string, by map[string]string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	err = db.Update(func(tx *bbolt.Tx) error {
 		records, err := tx.CreateBucketIfNotExists([]byte("records"))
 		if err != nil {
@@ -51,9 +50,7 @@ func earlier(t *testing.T, path string, by map[string]string) {
 	if err == nil {
 		err = db.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 }
 
 // decidedAt returns the time of the decision about the tool with this name: a, then b, then c.
@@ -64,9 +61,7 @@ func decidedAt(name string) time.Time {
 func decisions(t *testing.T, s approval.Store) []string {
 	t.Helper()
 	ds, err := approvaltest.AllChanges(t.Context(), s, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var got []string
 	for _, d := range ds {
 		got = append(got, fmt.Sprintf("%s at %s, rev %d", d.ID.Name, d.DecidedAt.Format(time.RFC3339Nano), d.Rev))
@@ -91,9 +86,7 @@ func TestOpenEarlierFile(t *testing.T) {
 		if next, err := s.Put(t.Context(), r, nil); err != nil || len(next.Unknown) != 0 {
 			t.Errorf("Put = %+v, %v, want it without last_seen", next, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, s.Close())
 	}
 	// The earlier program runs again. It writes a without unknown members, and its own feed.
 	earlier(t, path, map[string]string{"a": approval.Sync, "b": "ada"})

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // countEnv names a folder. If it is set, the test binary counts in the folder instead of testing.
@@ -71,9 +72,7 @@ func TestPutOfSeveralProcesses(t *testing.T) {
 		c := exec.CommandContext(t.Context(), os.Args[0])
 		c.Env = append(os.Environ(), countEnv+"="+root)
 		c.Stderr = os.Stderr
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, c.Start())
 		counters = append(counters, c)
 	}
 	for _, c := range counters {
@@ -82,9 +81,7 @@ func TestPutOfSeveralProcesses(t *testing.T) {
 		}
 	}
 	o, err := dir.New(root).Get(t.Context(), "counter", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if want := strconv.Itoa(3 * rounds); string(o.Data) != want {
 		t.Errorf("three processes counted to %s, want %s", o.Data, want)
 	}
@@ -97,9 +94,7 @@ func TestETag(t *testing.T) {
 	if etag, err := s.Put(t.Context(), "a", []byte("hello"), ""); err != nil || etag != sum {
 		t.Errorf("Put = %q, %v, want %q", etag, err, sum)
 	}
-	if err := os.WriteFile(filepath.Join(root, "a"), []byte("by hand"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.WriteFile(filepath.Join(root, "a"), []byte("by hand"), 0o600))
 	if o, err := s.Get(t.Context(), "a", sum); err != nil || string(o.Data) != "by hand" {
 		t.Errorf("Get after an edit by hand = %q, %v", o.Data, err)
 	}
@@ -110,14 +105,10 @@ func TestETag(t *testing.T) {
 
 func TestLinksOutside(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.WriteFile(outside, []byte("secret"), 0o600))
 	root := t.TempDir()
 	for link, target := range map[string]string{"file": outside, "folder": filepath.Dir(outside), "up": ".."} {
-		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.Symlink(target, filepath.Join(root, link)))
 	}
 	s := dir.New(root)
 	for _, key := range []string{"file", "folder/secret", "up/secret"} {
@@ -143,16 +134,12 @@ func TestLinksOutside(t *testing.T) {
 
 func TestLinksInside(t *testing.T) {
 	root := t.TempDir() // the layout of mounted config maps
-	if err := os.MkdirAll(filepath.Join(root, "..2026"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.MkdirAll(filepath.Join(root, "..2026"), 0o700))
 	err := errors.Join(
 		os.WriteFile(filepath.Join(root, "..2026", "mcp_config.json"), []byte("{}"), 0o600),
 		os.Symlink("..2026", filepath.Join(root, "config")),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if o, err := dir.New(root).Get(t.Context(), "config/mcp_config.json", ""); err != nil || string(o.Data) != "{}" {
 		t.Errorf("Get = %q, %v", o.Data, err)
 	}
@@ -180,9 +167,7 @@ func TestPutThatFails(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if got := strings.Join(left, " "); got != ".lock config/a" {
 		t.Errorf("files left: %s", got)
 	}
@@ -193,9 +178,7 @@ func TestPutThatFails(t *testing.T) {
 
 func TestUnreadableFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.WriteFile(file, nil, 0o600))
 	if _, err := dir.New(file).Get(t.Context(), "a", ""); err == nil || errors.Is(err, object.ErrNotFound) {
 		t.Errorf("Get in a file = %v, want an error that is not ErrNotFound", err)
 	}

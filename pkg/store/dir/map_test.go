@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestMap(t *testing.T) {
@@ -39,12 +40,8 @@ func TestMap(t *testing.T) {
 		}
 	}
 	two, err := s.Map(t.Context(), "catalog/a.snap")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Delete(t.Context(), "catalog/a.snap"); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
+	require.OK(t, s.Delete(t.Context(), "catalog/a.snap"))
 	if string(one) != "one" || len(two) != 0 {
 		t.Errorf("the mapped data is %q after the file was replaced and removed", one)
 	}
@@ -72,8 +69,6 @@ func TestMapSharesOneMapping(t *testing.T) {
 func mapped(t *testing.T, s *dir.Store) []byte {
 	t.Helper()
 	data, err := s.Map(t.Context(), "catalog/a.snap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return data
 }

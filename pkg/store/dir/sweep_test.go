@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A killed writer leaves its temporary file. The first write into the folder removes only that
@@ -18,12 +19,8 @@ func TestPutSweeps(t *testing.T) {
 	left, other, editors := ".tmp-"+rand.Text(), ".tmp-"+rand.Text(), ".tmp-by-an-editor"
 	for _, name := range []string{"catalog/" + left, "config/" + other, "catalog/" + editors, left} {
 		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.OK(t, os.WriteFile(path, []byte("half"), 0o600))
 	}
 	there := func(name string) bool {
 		_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))

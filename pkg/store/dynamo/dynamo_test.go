@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // template is the file that defines the table.
@@ -74,9 +75,7 @@ func checkGuarded(t *testing.T, db *dynamodb.Client, outputs map[string]string) 
 	t.Helper()
 	name := outputs["TableName"]
 	table, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if b := table.Table.BillingModeSummary; b == nil || b.BillingMode != types.BillingModePayPerRequest {
 		t.Errorf("billing is %+v, want on demand", b)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // An item in an answer to GetItem or Query that every read of a record or an audit can decode.
@@ -129,9 +130,7 @@ func TestGarbledPage(t *testing.T) {
 			return http.StatusOK, body
 		}
 		all, err := approvaltest.AllChanges(t.Context(), w.store(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		var got []string
 		for _, d := range all {
 			got = append(got, d.ID.Name)

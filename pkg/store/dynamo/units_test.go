@@ -208,9 +208,7 @@ func (s *shop) each(of func(i int) (approval.Record, error)) []approval.Record {
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, g.Wait())
 	return records
 }
 
@@ -224,9 +222,7 @@ func (s *shop) publish() {
 			servers[r.Server] = &catalog.ServerInput{Name: r.Server, Enabled: true}
 		}
 		d, err := tool.ParseItem(tool.Tool, r.Current)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.OK(s.t, err)
 		in := servers[r.Server]
 		in.Tools = append(in.Tools, catalog.ToolInput{Definition: d, Record: &r})
 	}
@@ -238,9 +234,7 @@ func (s *shop) publish() {
 	if err == nil {
 		_, err = catalog.Save(s.t.Context(), s.objects, snap, catalog.Current{StartedAt: began, SyncedAt: began}, "")
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 }
 
 // restart begins with an empty cache. A request has more time than by default: the emulator reads
@@ -339,9 +333,7 @@ func TestReadUnits(t *testing.T) {
 			if err == nil {
 				s.records[0], err = s.store.Put(t.Context(), r, nil)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			st, cost = s.search(3 * time.Second)
 			if s.locked(st) != 1 || cost.Items != 1 || cost.Units > 2 {
 				t.Errorf("a decision is read in %+v, and %d tools are disabled, want 1", cost, s.locked(st))

@@ -23,6 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A wire answers the requests of the real client without a network, so that its retries can use the
@@ -138,9 +139,7 @@ func TestRequests(t *testing.T) {
 	_, put := s.Put(t.Context(), waiting, nil)
 	_, both := s.Put(t.Context(), waiting, line)
 	_, audit := s.Audit(t.Context(), "s", approval.Cursor{}, 10)
-	if err := errors.Join(get, records, changes, put, both, audit); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, errors.Join(get, records, changes, put, both, audit))
 	if d := cmp.Diff([]string{"GetItem", "Query", "Query", "UpdateItem", "TransactWriteItems", "Query"}, w.calls); d != "" {
 		t.Errorf("requests (-want +got):\n%s", d)
 	}
@@ -360,9 +359,7 @@ func TestPages(t *testing.T) {
 	s := w.store()
 	decisions, changes := approvaltest.AllChanges(t.Context(), s, time.Time{})
 	records, err := s.Records(t.Context(), "s")
-	if err := errors.Join(changes, err); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, errors.Join(changes, err))
 	var got, whole []string
 	for _, d := range decisions {
 		got = append(got, d.ID.Name)

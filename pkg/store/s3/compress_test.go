@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const shardKey = "catalog/0123.snap"
@@ -75,15 +76,11 @@ func TestNotCompressed(t *testing.T) {
 func TestCompressedReadsOthers(t *testing.T) {
 	var streamed bytes.Buffer // compressed without a known size
 	w, err := zstd.NewWriter(&streamed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if _, err := w.Write(noise(1 << 20)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, w.Close())
 	for name, stored := range map[string][]byte{"uncompressed": noise(1 << 20), "without a size": streamed.Bytes()} {
 		o, err := kept(&stored).store().Get(t.Context(), shardKey, "")
 		if err != nil || !bytes.Equal(o.Data, noise(1<<20)) {
@@ -101,9 +98,7 @@ func TestCompressedDamage(t *testing.T) {
 	flipped[len(flipped)/2] ^= 1
 	// 1 KiB that expands to 600 MiB of zeros: longer than any shard.
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var bomb bytes.Buffer
 	w.Reset(&bomb)
 	for range 600 {
@@ -111,9 +106,7 @@ func TestCompressedDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, w.Close())
 	for name, stored := range map[string][]byte{"cut off": good[:len(good)-10], "a bit flipped": flipped, "a bomb": bomb.Bytes()} {
 		o, err := kept(&stored).store().Get(t.Context(), shardKey, "")
 		if !errors.Is(err, object.ErrDamaged) || len(o.Data) > 0 || o.ETag == "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // client returns a real client for the test's endpoint.
@@ -80,9 +81,7 @@ func checkGuarded(t *testing.T, c *awss3.Client, bucket string) {
 		t.Errorf("versioning is %+v, %v", versioning, err)
 	}
 	access, err := c.GetPublicAccessBlock(t.Context(), &awss3.GetPublicAccessBlockInput{Bucket: &bucket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	block := access.PublicAccessBlockConfiguration
 	for name, on := range map[string]*bool{
 		"BlockPublicAcls": block.BlockPublicAcls, "BlockPublicPolicy": block.BlockPublicPolicy,
@@ -97,9 +96,7 @@ func checkGuarded(t *testing.T, c *awss3.Client, bucket string) {
 		t.Errorf("encryption is %+v, %v", encryption, err)
 	}
 	policy, err := c.GetBucketPolicy(t.Context(), &awss3.GetBucketPolicyInput{Bucket: &bucket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if p := *policy.Policy; !strings.Contains(p, "aws:SecureTransport") || !strings.Contains(p, "Deny") {
 		t.Errorf("the policy allows requests without TLS: %s", p)
 	}
