@@ -153,7 +153,7 @@ func TestHostileURIs(t *testing.T) {
 		mail.Resources = append(mail.Resources, fmt.Sprintf(`{"uri":%q,"name":%q,"mimeType":%q}`, uri, "<b>n\u202eame</b>", "<i>\u200b"))
 	}
 	h.Sync()
-	for _, uri := range uris {
+	for _, uri := range uris[:8] {
 		path := addressOf(t, "mail:resource:"+uri)
 		page := h.small(path)
 		says(t, page, `">`+strings.ReplaceAll(html.EscapeString(uri[:min(len(uri), 8)]), "+", "&#43;"))

@@ -278,7 +278,7 @@ func TestTwoSenders(t *testing.T) {
 	o := newOffice(t, slack(one.URL), webhook(two.URL))
 	o.options.Now = nil
 	o.box = notify.NewOutbox(bolttest.Open(t, t.TempDir()), nil)
-	const events = 40
+	const events = 10
 	for n := range events {
 		o.put(t, event(n))
 	}

@@ -150,7 +150,7 @@ func TestRememberTakesTwo(t *testing.T) {
 // This holds for every change at the server and every loss of the store.
 func TestOnePersonOpensNothing(t *testing.T) {
 	opened := 0
-	for seed := range uint64(4000) {
+	for seed := range uint64(1500) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		now, people := noon, []approval.Author{kim()}
 		if seed%4 == 0 {

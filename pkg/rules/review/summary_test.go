@@ -271,7 +271,7 @@ func TestSummarizeLeavesNothingOut(t *testing.T) {
 		}
 	}
 	changed := 0
-	for seed := range uint64(20_000) {
+	for seed := range uint64(5_000) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		d := map[string]any{
 			"name":         "t",
@@ -295,7 +295,7 @@ func TestSummarizeLeavesNothingOut(t *testing.T) {
 			changed++
 		}
 	}
-	if changed < 10_000 {
+	if changed < 2_500 {
 		t.Errorf("only %d pairs differ: the generator is broken", changed)
 	}
 }

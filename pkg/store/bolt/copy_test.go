@@ -143,6 +143,7 @@ func TestRestoreBackupOfUnknownRecords(t *testing.T) {
 }
 
 func TestInspectRefuses(t *testing.T) {
+	t.Parallel() // it waits for a lock
 	other := filepath.Join(t.TempDir(), "other.db")
 	db, err := bbolt.Open(other, 0o600, nil)
 	require.OK(t, err)

@@ -124,7 +124,7 @@ func TestDamageAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	folder := t.TempDir()
 	refused, failed, harmless := 0, 0, 0
-	const tries = 120
+	const tries = 60
 	for n := range tries {
 		data := bytes.Clone(whole)
 		at := rng.IntN(len(data))
