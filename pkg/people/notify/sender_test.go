@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +20,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -224,19 +222,6 @@ func TestSecrets(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Loopback is dialed only if the gateway may dial it for servers too.
-func TestGuard(t *testing.T) {
-	hook := newStub(t)
-	o := newOffice(t, slack(hook.URL))
-	o.options.Rule = egress.Rule{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-	o.sender = notify.NewSender(o.box, o.options)
-	o.put(t, event(1))
-	if sent := o.send(t); sent.Left != 1 || len(hook.messages()) > 0 {
-		t.Errorf("%+v, %d messages", sent, len(hook.messages()))
-	}
-	o.checkLog(t, hook.URL)
 }
 
 // Many requests at once become one message.

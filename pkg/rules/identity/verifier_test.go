@@ -220,20 +220,6 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-func TestThrottleIPv6(t *testing.T) {
-	s, c := newStore(t), newClock()
-	v := ours(t, s, c, "")
-	var last error
-	for i := range 30 {
-		r := with(t, token.New().Reveal())
-		r.RemoteAddr = "[2001:db8:1:2::" + string("0123456789abcdef"[i%16]) + "]:443"
-		_, last = v.Authenticate(r)
-	}
-	if kindOf(t, last) != identity.Throttled {
-		t.Errorf("30 addresses of one network: %v, want throttled", last)
-	}
-}
-
 func TestIAM(t *testing.T) {
 	arn := "arn:aws:sts::123456789012:assumed-role/ci/run"
 	signer := func(context.Context) string { return arn }

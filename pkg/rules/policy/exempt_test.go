@@ -1,15 +1,12 @@
 package policy
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // verdictOf returns the verdict of a whole policy file.
@@ -142,29 +139,6 @@ func TestVerdictWithoutClaims(t *testing.T) {
 		agent.Claims = claims
 		if v := verdictOf(t, text, agent, files); v.Denied != lock.No {
 			t.Errorf("exempted with the claims %v: %v\n%s", claims, v, text)
-		}
-	}
-}
-
-// Exempt returns an exemption exactly if the policies deny the tool.
-func TestExemptRealPolicies(t *testing.T) {
-	paths, err := filepath.Glob("testdata/policies/*.cedar")
-	if err != nil || len(paths) == 0 {
-		t.Fatal(paths, err)
-	}
-	for _, path := range paths {
-		source, err := os.ReadFile(path)
-		require.OK(t, err)
-		p := mustParse(t, string(source))
-		for _, id := range []string{"files:delete_file", "files:get_file", "web:fetch"} {
-			for _, agent := range []identity.Agent{{ID: "bot", Way: identity.WayToken}, {ID: "kim", Way: identity.WayJWT, Claims: map[string]any{"team": "dev"}}} {
-				item := newTool(id)
-				before := p.judge(agent).verdict(item)
-				text := p.Exempt(agent, item, false)
-				if (before.Denied == lock.Yes) != (text != "") {
-					t.Errorf("%s: %s of %s is denied %v, exemption %q", path, id, agent.ID, before.Denied, text)
-				}
-			}
 		}
 	}
 }

@@ -2,9 +2,6 @@ package request_test
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,125 +166,6 @@ func TestFull(t *testing.T) {
 		}
 		if _, _, err := g.Encode(); err != nil || held != most {
 			t.Errorf("after many other decisions %d of %d %s are left, %v", held, most, v, err)
-		}
-	}
-}
-
-// A life has an agent's requests, the decisions about them, and the expected state.
-type life struct {
-	a       request.List
-	g       request.Granted
-	now     time.Time
-	decided map[string]request.Decision // every decision that was ever made, by its request
-	order   []string                    // of those requests, as they were first decided
-	rng     *rand.Rand
-}
-
-// step does one thing at random.
-func (l *life) step(t *testing.T) {
-	var open []request.Request
-	for _, r := range l.a.List {
-		if r.Live(l.now) && !l.g.Decided(r.ID) {
-			open = append(open, r)
-		}
-	}
-	switch n := l.rng.IntN(20); {
-	case n < 9:
-		l.ask(t, open)
-	case n < 17 && len(open) > 0:
-		r := open[l.rng.IntN(len(open))]
-		v := verdicts[l.rng.IntN(4)]
-		if r.OneCall() != (v == request.Confirmed) && (v == request.Confirmed || v == request.Allowed) {
-			v = request.Declined
-		}
-		l.decide(t, request.Decide(r, v, 1+l.rng.IntN(request.MaxMinutes), "kim", "", l.now))
-	case n == 17 && len(l.g.List) > 0:
-		d := l.g.List[l.rng.IntN(len(l.g.List))]
-		if d.Verdict == request.Allowed || d.Verdict == request.Confirmed {
-			d.Verdict, d.At, d.Ends = request.Revoked, l.now, l.now.Add(7*24*time.Hour)
-			l.decide(t, d)
-		}
-	case n == 18 && len(open) > 0:
-		var err error
-		l.a, err = l.a.Change(open[0].ID, func(r *request.Request) { r.Ended = l.now })
-		require.OK(t, err)
-	default:
-		l.now = l.now.Add(time.Duration(l.rng.Int64N(int64(time.Minute) << l.rng.IntN(12))))
-	}
-}
-
-func (l *life) ask(t *testing.T, open []request.Request) {
-	r := requesttest.To("git", fmt.Sprint(l.rng.IntN(40)))
-	if l.rng.IntN(2) == 0 {
-		r = requesttest.OneCall("git", "push", fmt.Sprint(l.rng.IntN(1000)))
-	}
-	next, held, added, err := l.a.Add(r, l.g, nil, l.now)
-	if err != nil {
-		if !errors.Is(err, request.ErrTooMany) || len(open) < request.MaxOpen {
-			t.Errorf("Add with %d open: %v", len(open), err)
-		}
-		return
-	}
-	if _, was := l.decided[held.ID]; was || added && len(open) >= request.MaxOpen {
-		t.Errorf("Add with %d open returns %s, which was decided: %v", len(open), held.ID, was)
-	}
-	l.a = next
-}
-
-func (l *life) decide(t *testing.T, d request.Decision) {
-	next, err := l.g.Add(d, false, l.now)
-	if errors.Is(err, request.ErrFull) {
-		return
-	}
-	if err != nil || !next.Decided(d.Request) {
-		t.Errorf("Add(%+v) = %v", d, err)
-		return
-	}
-	l.g = next
-	if _, was := l.decided[d.Request]; !was {
-		l.order = append(l.order, d.Request)
-	}
-	l.decided[d.Request] = d
-}
-
-// Over months of random requests and decisions, an agent never has too many open requests, and a
-// decided request is never open again. A grant stays in the list until it ends. A refusal leaves
-// the list only after many other decisions.
-func TestLives(t *testing.T) {
-	for seed := range uint64(3) {
-		l := life{a: request.List{Agent: ci}, g: request.Granted{Agent: ci}, now: noon, decided: map[string]request.Decision{}, rng: rand.New(rand.NewPCG(seed, 1))}
-		for n := range 2000 {
-			l.step(t)
-			open := 0
-			for _, r := range l.a.List {
-				if !r.Live(l.now) || l.g.Decided(r.ID) {
-					continue
-				}
-				if open++; l.decided[r.ID] != (request.Decision{}) {
-					t.Fatalf("seed %d, step %d: %s was decided (%+v) and is open", seed, n, r.ID, l.decided[r.ID])
-				}
-			}
-			if open > request.MaxOpen || l.a.Check() != nil || l.g.Check() != nil {
-				t.Fatalf("seed %d, step %d: %d open, %v, %v", seed, n, open, l.a.Check(), l.g.Check())
-			}
-			if n%10 == 0 {
-				l.remembered(t)
-			}
-		}
-		if len(l.decided) < 250 {
-			t.Errorf("seed %d: only %d decisions, too few for a test", seed, len(l.decided))
-		}
-	}
-}
-
-// remembered checks that the list has each decision that still applies.
-func (l *life) remembered(t *testing.T) {
-	t.Helper()
-	for i, id := range l.order {
-		d := l.decided[id]
-		holds := d.Verdict == request.Allowed || d.Verdict == request.Confirmed || d.Verdict == request.Declined && i >= len(l.order)-40
-		if holds && l.now.Before(d.Ends) && !slices.Contains(l.g.List, d) {
-			t.Fatalf("the decision %+v about %s applies, but is not in the list", d, id)
 		}
 	}
 }

@@ -168,6 +168,22 @@ func TestMaxOpen(t *testing.T) {
 	}
 }
 
+// A full list drops decided requests, and never an open one.
+func TestFullListKeepsOpenRequests(t *testing.T) {
+	a, open, _ := add(t, request.List{Agent: ci}, requesttest.To("git", "open"), request.Granted{}, noon)
+	g := request.Granted{Agent: ci}
+	for i := range 50 {
+		var r request.Request
+		a, r, _ = add(t, a, requesttest.To("git", fmt.Sprint(i)), g, noon)
+		var err error
+		g, err = g.Add(request.Decide(r, request.Declined, 0, "kim", "", noon), false, noon)
+		require.OK(t, err)
+	}
+	if _, is := a.Find(open.ID); !is || len(a.List) != 32 {
+		t.Errorf("%d requests are kept, the open one: %v", len(a.List), is)
+	}
+}
+
 func TestAdded(t *testing.T) {
 	a, r, _ := add(t, request.List{Agent: ci}, requesttest.To("git", "push"), request.Granted{}, noon)
 	a, c, _ := add(t, a, requesttest.OneCall("git", "push", "{}"), request.Granted{}, noon)

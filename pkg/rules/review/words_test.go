@@ -113,31 +113,6 @@ func TestWordsGiveBackBothTexts(t *testing.T) {
 	}
 }
 
-// One replaced word is the only mark, at every position and in every context.
-func TestWordsMarkOneWord(t *testing.T) {
-	for seed := range uint64(2000) {
-		rng := rand.New(rand.NewPCG(seed, 2))
-		list := make([]string, 1+rng.IntN(60))
-		for i := range list {
-			list[i] = fmt.Sprintf("w%d", rng.IntN(6))
-		}
-		now := slices.Clone(list)
-		at := rng.IntN(len(list))
-		now[at] = "NEW"
-		prefix, suffix := strings.Join(list[:at], " "), strings.Join(list[at+1:], " ")
-		if at > 0 {
-			prefix += " "
-		}
-		if at < len(list)-1 {
-			suffix = " " + suffix
-		}
-		want := prefix + "[-" + list[at] + "-][+NEW+]" + suffix
-		if got := marked(review.Words(strings.Join(list, " "), strings.Join(now, " "))); got != want {
-			t.Fatalf("%q, want %q", got, want)
-		}
-	}
-}
-
 func FuzzWords(f *testing.F) {
 	f.Add("Reads a file.", "Reads  a\nfolder.")
 	f.Add("don't\u200b", "do\xffn’t获取")

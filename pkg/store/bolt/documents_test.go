@@ -2,7 +2,6 @@ package bolt_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,26 +27,6 @@ func TestDocuments(t *testing.T) {
 // doc returns a document for a write.
 func doc(part, id, data string) document.Doc {
 	return document.Doc{Key: document.Key{Part: part, ID: id}, Data: []byte(data)}
-}
-
-// A killed program does not close its file. The next program reads every written document.
-func TestDocumentsOutliveTheProgram(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "approvals.db")
-	s := open(t, path, nil)
-	want := doc("USED#R-1", "USED", "a time")
-	want.Keep, want.Mark = time.Now().Add(time.Hour).UTC(), "a mark"
-	require.OK(t, s.PutDocs(t.Context(), want, doc("STOP", "STOP", "{}")))
-	data, err := os.ReadFile(path) // while the program runs
-	require.OK(t, err)
-	path = filepath.Join(t.TempDir(), "approvals.db")
-	require.OK(t, os.WriteFile(path, data, 0o600))
-	stops := document.Key{Part: "STOP", ID: "STOP"}
-	got, err := open(t, path, nil).Docs(t.Context(), want.Key, stops)
-	require.OK(t, err)
-	want.Rev = 1
-	if d := cmp.Diff(want, got[0]); d != "" || string(got[1].Data) != "{}" {
-		t.Errorf("document (-want +got):\n%s", d)
-	}
 }
 
 // Open removes expired documents. A write also removes them, if the last removal was an hour ago.

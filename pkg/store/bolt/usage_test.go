@@ -19,23 +19,6 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// A reopened file has the added counts.
-func TestUsageAfterReopening(t *testing.T) {
-	path, noon := filepath.Join(t.TempDir(), "approvals.db"), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	s := open(t, path, nil)
-	var one usage.Tally
-	one.Counts[usage.SearchesBarren] = 3
-	require.OK(t, s.Usage().Add(t.Context(), map[time.Time]*usage.Tally{noon: &one}))
-	require.OK(t, s.Close())
-	got := 0
-	require.OK(t, open(t, path, nil).Usage().Each(t.Context(), usage.Hour, noon, noon.Add(time.Hour), func(_ time.Time, u *usage.Tally) {
-		got += u.Counts[usage.SearchesBarren]
-	}))
-	if got != 3 {
-		t.Errorf("%d searches, want 3", got)
-	}
-}
-
 // BenchmarkUsage measures ten calls per second, by five agents with thirty tools each: the file
 // size per day, the time of a write, and the time to read a month.
 func BenchmarkUsage(b *testing.B) {

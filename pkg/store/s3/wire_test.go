@@ -109,22 +109,6 @@ func checkError(t *testing.T, err, want error) {
 	}
 }
 
-func TestGetOfHalfABody(t *testing.T) {
-	w := &wire{answer: func(*http.Request) *http.Response {
-		answer := says(http.StatusOK, "", `ETag: "e"`)
-		answer.Body = io.NopCloser(io.MultiReader(strings.NewReader("half of it"), brokenReader{}))
-		answer.ContentLength = 1000
-		return answer
-	}}
-	if o, err := w.store().Get(t.Context(), "a", ""); err == nil {
-		t.Errorf("Get = %q, want an error", o.Data)
-	}
-}
-
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
-
 func TestPutAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -175,18 +159,5 @@ func TestWriteID(t *testing.T) {
 	}
 	if len(ids) != 3 || ids[""] {
 		t.Errorf("ids of three writes: %v", ids)
-	}
-}
-
-func TestSlowDown(t *testing.T) {
-	w := new(wire)
-	w.answer = func(*http.Request) *http.Response {
-		if len(w.seen) < 3 {
-			return fault(http.StatusServiceUnavailable, "SlowDown")
-		}
-		return says(http.StatusOK, "data", `ETag: "e"`)
-	}
-	if o, err := w.store().Get(t.Context(), "a", ""); err != nil || string(o.Data) != "data" {
-		t.Errorf("Get = %q, %v", o.Data, err)
 	}
 }
