@@ -87,8 +87,7 @@ func TestTokensNameTheirKey(t *testing.T) {
 	require.OK(t, err)
 	since := h.Clock.Now()
 	v := secret.Versions{Current: secret.Version{Text: next.Text, Since: since}, Previous: secret.Version{Text: tokentest.Key(t).Text}}
-	days := 30
-	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
+	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, 30) }, nil, nil)
 	h.Open()
 	fresh := h.mint(ciToken)
 	type list struct {
@@ -103,12 +102,6 @@ func TestTokensNameTheirKey(t *testing.T) {
 	}
 	k := got.Keys
 	if k == nil || k.Previous == nil || k.Previous.Live != 1 || k.Current.Live != 1 || k.Void != 0 || k.Current.ID != next.ID() || !k.Previous.Until.Equal(since.Add(30*24*time.Hour)) {
-		t.Errorf("keys %+v", k)
-	}
-	days = 0
-	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
-	h.Open()
-	if k := admintest.Into[list](h.Fixture, "/admin/tokens", "").Keys; k == nil || k.Previous != nil || k.Void != 1 {
 		t.Errorf("keys %+v", k)
 	}
 	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.Keys{}, errors.New("down") }, nil, nil)

@@ -13,7 +13,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
-	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -191,26 +190,4 @@ func TestConnectSeenByToken(t *testing.T) {
 	if used.Status != http.StatusOK || !strings.Contains(used.Body, "<code>token:kim</code> was used") {
 		t.Errorf("after: %d %s", used.Status, used.Body)
 	}
-}
-
-func TestConnectAPI(t *testing.T) {
-	h, _ := connecting(t)
-	h.visited("token:kim", "cursor")
-	all := admintest.Into[struct {
-		Clients   []connect.Client
-		Endpoints []string
-		Auths     []connect.Auth
-		Seen      []connect.Visit
-	}](h.Fixture, "/admin/connect", "")
-	if len(all.Clients) != 7 || len(all.Endpoints) != 4 || len(all.Auths) != 2 || len(all.Seen) != 1 || all.Seen[0].Client != "cursor" {
-		t.Errorf("%+v", all)
-	}
-	one := admintest.Into[decide.Guide](h.Fixture, "/admin/connect/cursor?path=/mcp/x/mail&auth=oauth", "")
-	want, err := connect.For("cursor", connect.Endpoint{URL: gatewaytest.BaseURL + "/mcp/x/mail", Auth: connect.OAuth})
-	require.OK(t, err)
-	if one.Link != want.Link || one.Files[0].Text != want.Files[0].Text || one.URL != gatewaytest.BaseURL+"/mcp/x/mail" || len(one.Servers) != 1 {
-		t.Errorf("%+v", one)
-	}
-	h.Problem(http.StatusNotFound, "/admin/connect/emacs", "")
-	h.Problem(http.StatusUnprocessableEntity, "/admin/connect/cursor?path=/mcp/x/none", "")
 }

@@ -113,30 +113,6 @@ func TestQueueOfKinds(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/servers/mail"), `kind=prompt&amp;server=mail">Prompts</a>`, `kind=resource&amp;server=mail&amp;status=pending_approval" class="chip pending_approval">pending approval 2</a>`)
 }
 
-// A bulk page decides about tools, prompts and resources together.
-func TestBulkOfKinds(t *testing.T) {
-	h := withItems(t)
-	list := h.Page(http.StatusOK, "/admin/tools?status=pending_approval")
-	var items []string
-	for _, m := range regexp.MustCompile(`name="item" value="([^"]+)"`).FindAllStringSubmatch(list, -1) {
-		items = append(items, html.UnescapeString(m[1]))
-	}
-	if len(items) != 4 {
-		t.Fatalf("items %q", items)
-	}
-	w := h.Submit("/admin/tools/bulk", url.Values{"action": {"block"}, "item": items})
-	says(t, w.Body, "Block several items", "<b>4 items</b>", "mail: 1 destructive, 1 prompt, 2 resources, 0 findings", "Block 4 items</button>")
-	w = h.Submit("/admin/tools", url.Values{"action": {"block"}, "item": items})
-	says(t, w.Body, "Blocked 4 items.", addressOf(t, "mail:resource:mail://inbox"))
-	for _, id := range []string{"mail:send", "mail:prompt:reply", "mail:resource:mail://inbox", "mail:resource:mail://folders/{folder}"} {
-		if s := h.Status(id); s != lock.DisabledByUser {
-			t.Errorf("%s is %q", id, s)
-		}
-	}
-	w = h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "item": items[:1], "kind": {"prompt"}})
-	says(t, w.Body, "Approve several prompts")
-}
-
 // A page never turns a URI into a link or into markup. Where it clips a URI, it also shows the
 // whole URI in a box. Invisible characters become visible, and no page is too long.
 func TestHostileURIs(t *testing.T) {

@@ -111,18 +111,6 @@ func TestSession(t *testing.T) {
 		h.Problem(http.StatusUnauthorized, "/admin/servers", "", cookie, "Authorization: Bearer "+token.NewAdmin().Reveal())
 		h.Problem(http.StatusUnauthorized, "/admin/servers", "", "Authorization: Bearer "+value)
 	})
-	t.Run("ends automatically", func(t *testing.T) {
-		h := newLaptop(t)
-		cookie := h.enter()
-		h.Clock.Wait(59 * time.Minute)
-		if got := open(h, cookie); got != http.StatusOK {
-			t.Fatalf("after 59 minutes: %d", got)
-		}
-		h.Clock.Wait(time.Hour)
-		if got := open(h, cookie); got != http.StatusUnauthorized {
-			t.Errorf("an hour later: %d", got)
-		}
-	})
 	t.Run("ends although its page polls", func(t *testing.T) {
 		h := newLaptop(t)
 		cookie := h.enter()
