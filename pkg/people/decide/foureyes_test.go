@@ -229,3 +229,21 @@ func TestFourEyesSettle(t *testing.T) {
 		}
 	}
 }
+
+// An approval by one person, from before the rule of two people, is not restored automatically.
+func TestFourEyesRemember(t *testing.T) {
+	f := withFourEyes(t)
+	f.Put(config.Key, strings.Replace(fourEyes, `"destructive", "remember"`, `"off", "remember"`, 1))
+	f.Sync()
+	approveNow := func() { f.decided("db:drop", f.approveIt("db:drop")) }
+	approveNow()
+	f.dropAs("Drop all tables.")
+	f.Sync()
+	approveNow()
+	f.Put(config.Key, fourEyes)
+	f.dropAs("Drop a table.")
+	f.Sync()
+	if s := f.Status("db:drop"); s != lock.PendingApproval {
+		t.Errorf("db:drop is %q, want it to wait", s)
+	}
+}
