@@ -78,37 +78,3 @@ func FuzzCanonicalNumber(f *testing.F) {
 		}
 	})
 }
-
-func FuzzParseDefinition(f *testing.F) {
-	for _, s := range []string{
-		`{"name":"a"}`,
-		`{"name":"a","inputSchema":{"type":"object","properties":{"x":{"enum":[1e400]}}},"annotations":{"readOnlyHint":true}}`,
-		`{"name":"a","name":"b"}`, `{"name":"a","annotations":{"readOnlyHint":null}}`, ` {"name" : "a" , "outputSchema" : {} } `,
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		before := bytes.Clone(in)
-		d, err := ParseItem(Tool, in)
-		if !bytes.Equal(in, before) {
-			t.Fatal("the definition was changed")
-		}
-		if err != nil {
-			return
-		}
-		if !bytes.Equal(d.Raw, in) {
-			t.Errorf("Raw = %q, want %q", d.Raw, in)
-		}
-		if err := ValidName(d.Name); err != nil {
-			t.Errorf("ParseItem accepted the name %q", d.Name)
-		}
-		for _, schema := range []json.RawMessage{d.InputSchema, d.OutputSchema} {
-			if schema != nil && (!json.Valid(schema) || schema[0] != '{' || !bytes.Contains(in, schema)) {
-				t.Errorf("schema %q is not an object of %q", schema, in)
-			}
-		}
-		if len(d.Hash) != 64 {
-			t.Errorf("the hash is %q", d.Hash)
-		}
-	})
-}

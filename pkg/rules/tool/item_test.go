@@ -131,6 +131,8 @@ func TestHashOfResource(t *testing.T) {
 
 func FuzzParseItem(f *testing.F) {
 	for _, s := range []string{
+		`{"name":"a"}`, `{"name":"a","name":"b"}`, `{"name":"a","annotations":{"readOnlyHint":null}}`, ` {"name" : "a" , "outputSchema" : {} } `,
+		`{"name":"a","inputSchema":{"type":"object","properties":{"x":{"enum":[1e400]}}},"annotations":{"readOnlyHint":true}}`,
 		`{"name":"a","arguments":[{"name":"x","required":true}]}`, `{"name":"a","uri":"a://b","size":1,"annotations":{"lastModified":"x"}}`,
 		`{"uriTemplate":"a://{b}{?c,d}","name":"n"}`, `{"name":"a","uri":"a:b","uriTemplate":"a"}`, `{"name":"a","arguments":[{"name":"x"},{"name":"x"}]}`,
 	} {
@@ -138,7 +140,7 @@ func FuzzParseItem(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		before := bytes.Clone(in)
-		for _, kind := range []Kind{Prompt, Resource} {
+		for _, kind := range []Kind{Tool, Prompt, Resource} {
 			d, err := ParseItem(kind, in)
 			if !bytes.Equal(in, before) {
 				t.Fatal("the definition was changed")
