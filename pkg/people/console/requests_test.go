@@ -364,6 +364,16 @@ func TestRequestOfDisabled(t *testing.T) {
 	}
 }
 
+func TestRequestOfOneCallOfDisabled(t *testing.T) {
+	h := newFixture(t)
+	h.confirms()
+	id := h.Asks(bot, "fs:read_file", "", `{"path":"x"}`)
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/disable", `{}`)
+	page := h.small("/admin/requests/" + id)
+	says(t, page, "confirming one call would not unlock it", `value="declined"`)
+	lacks(t, page, `value="confirmed"`)
+}
+
 // A decision about a severe finding needs a reason.
 func TestRequestFindings(t *testing.T) {
 	h := newFixture(t)

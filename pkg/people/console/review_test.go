@@ -199,6 +199,7 @@ func TestDecideRefusals(t *testing.T) {
 	}{
 		{"no revision", "disable", "hash=x", http.StatusBadRequest},
 		{"revision 0", "disable", "rev=0", http.StatusBadRequest},
+		{"a hash that nobody saw", "block", "rev=1&hash=" + strings.Repeat("0", 64), http.StatusConflict},
 		{"no form", "disable", "%zz", http.StatusBadRequest},
 		{"a form too long", "disable", "rev=1&note=" + strings.Repeat("x", 1<<17), http.StatusRequestEntityTooLarge},
 		{"an unknown queue", "disable?status=open", "rev=1", http.StatusUnprocessableEntity},

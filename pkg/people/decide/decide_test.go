@@ -186,6 +186,15 @@ func TestDecideAll(t *testing.T) {
 			t.Errorf("blocked: %+v", page.Tools)
 		}
 	})
+	t.Run("blocked", func(t *testing.T) {
+		blocked := items("git:log")
+		blocked[0].Shown = decide.ShownSeen
+		results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionApprove}, blocked)
+		require.OK(t, err)
+		if e := results[0].Err; e == nil || e.Code != decide.Blocked {
+			t.Errorf("a blocked definition approved among many: %+v", e)
+		}
+	})
 	t.Run("one item twice", func(t *testing.T) {
 		results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionDisable}, items("git:push", "git:push"))
 		require.OK(t, err)
