@@ -99,8 +99,8 @@ func (s *Session) leadTo(i int, l *lockInfo, link, message string) {
 
 // askPerson returns a result or an error that asks the client to open the page where its user
 // requests access. It returns nil if the client cannot open pages or has just opened the page; the
-// answer is then the lock. message is the whole text of the lock. code is a request that nobody has
-// made yet, or ""; id is the open request, or "".
+// caller then answers with the lock. message is the whole text of the lock. code is a request that
+// nobody has made yet, or ""; id is the id of the open request, or "".
 func (s *Session) askPerson(r mcp.Request, code, id, message string) (json.RawMessage, error) {
 	link := s.g.askLink(cmp.Or(id, code))
 	if link == "" || code == "" || s.caller.Agent.Subject == "" || r.Rest.Get(requestState) != nil || r.Rest.Get(inputResponses) != nil {

@@ -47,7 +47,7 @@ func pageOf(d tool.Definition) string {
 }
 
 // appTool returns the tool whose lock applies to a page: the first callable tool that names the
-// page, or otherwise the first locked one. Without all, only offered tools count.
+// page, or otherwise the first locked one. If all is false, only offered tools count.
 func (s *Session) appTool(server state.Server, uri string, all bool) (int, bool) {
 	if !strings.HasPrefix(uri, appScheme) {
 		return 0, false
@@ -65,8 +65,8 @@ func (s *Session) appTool(server state.Server, uri string, all bool) (int, bool)
 	return first, ok
 }
 
-// itemLock returns the lock of a prompt or a resource in the state, and the item that causes it. A
-// page is also locked with its tool.
+// itemLock returns the current lock of a prompt or a resource, and the item that causes it. A page
+// is also locked if its tool is locked.
 func (s *Session) itemLock(i int) (status lock.Status, cause int) {
 	if status := s.view.Status(i); status != lock.None {
 		return status, i

@@ -127,7 +127,7 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 }
 
 // call sends a tool's call upstream, if the tool is not locked and the caller may use its tier. r
-// has the tool's own arguments; as is the tier of the variant in the call.
+// has the tool's own arguments. The argument as is the tier of the variant that the agent called.
 func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
 	s.event.Tool = id.String()

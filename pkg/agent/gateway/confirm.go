@@ -44,9 +44,10 @@ func (c confirm) spentText(delivered bool) string {
 		"Repeat the call to request a new confirmation."
 }
 
-// checkConfirmation returns nil, nil for a call that a person has confirmed, once. Otherwise it
-// makes an access request for this call and returns an answer with that request. A call that comes
-// back with an answer to its server's question was confirmed earlier.
+// checkConfirmation returns nil, nil for a call that a person has confirmed; each confirmation is
+// valid for one call. Otherwise it makes an access request for this call and returns an answer with
+// that request. A call that comes back with an answer to its server's question was confirmed
+// earlier.
 func (s *Session) checkConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
 	if s.caller.Modern && r.Rest.Get(requestState) != nil {
 		lock := now // a copy for the few calls that come back keeps Session small
@@ -104,7 +105,8 @@ func shownAlone(rest, meta rawjson.Object) (rawjson.Object, rawjson.Object) {
 }
 
 // isValid reports whether the confirmation is still valid for the call that comes back. The agent,
-// the user and the definition must be the same, and nobody may have stopped anything since.
+// the user and the definition must be the same, and no stop of the server or the agent may be newer
+// than the confirmation.
 func (c confirm) isValid(grant string) bool {
 	if c.now == nil {
 		return false
@@ -141,8 +143,8 @@ func (s *Session) checkAnswer(ctx context.Context, st inputState) error {
 	return nil
 }
 
-// askConfirmation makes a request for one call, and returns an answer with it. used describes an
-// earlier confirmation; "": there was none.
+// askConfirmation makes a request for one call, and returns an answer with it. earlier is a text
+// about an earlier confirmation; "": there was none.
 func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, hash, earlier string, back bool) (json.RawMessage, error) {
 	arguments := r.Arguments
 	if len(arguments) == 0 {

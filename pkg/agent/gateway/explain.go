@@ -163,7 +163,7 @@ func (s *Session) explainTool(all *state.View, offered tool.Set, hit search.Hit)
 	}{{checkScope, s.view.Tools()}, {checkOffered, offered}, {checkSelected, s.sel.Tools}} {
 		out.Checks = append(out.Checks, Check{Name: step.name, Passed: lock.FactOf(step.set.Has(i))})
 		if !step.set.Has(i) {
-			break // this request has no checks beyond its existence
+			break // the tool does not exist for the request, so skip the rest of these three checks
 		}
 	}
 	lists, policies := listsAndPolicy(verdict)

@@ -36,8 +36,8 @@ func (s *Session) renderFailure(ctx context.Context, server string, err error) (
 	return Failed(server, failure, s.meta(), s.confirm.spentText(failure.Delivered))
 }
 
-// failure returns the failure of a request that a server did not answer, or the gateway's own error
-// as the answer.
+// failure returns the failure of a request that a server did not answer. If err is the server's
+// JSON-RPC error or the gateway's own error, failure returns it as the client's error.
 func (s *Session) failure(ctx context.Context, server string, err error) (*outcome.CallError, error) {
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return nil, &mcp.Error{Code: int(rpc.Code), Message: rpc.Message, Data: rpc.Data, Err: err}
@@ -67,7 +67,7 @@ func (s *Session) failure(ctx context.Context, server string, err error) (*outco
 // Failed returns the result for a failed call: the text of [outcome.CallError.Message], and the
 // same facts for programs in _meta["dev.portcullis/upstream"]. "delivered": true means that the
 // call may have taken effect; otherwise it did not. meta has further members and may be nil. Failed
-// appends more to the text.
+// appends the argument more to the text.
 func Failed(server string, e *outcome.CallError, meta map[string]any, more string) (json.RawMessage, error) {
 	all := map[string]any{upstreamKey: detailsOf(server, e)}
 	maps.Copy(all, meta)

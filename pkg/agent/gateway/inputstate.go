@@ -136,7 +136,7 @@ func inputRequired(requests rawjson.Object, state json.RawMessage) json.RawMessa
 	}.Bytes()
 }
 
-// answersOf returns the client's answers by question, without answers that are no results.
+// answersOf returns the client's answers by question, without values that are not objects.
 func answersOf(responses json.RawMessage) map[string]json.RawMessage {
 	o, _ := rawjson.Split(responses, rawjson.Lenient) // a non-object has none
 	out := map[string]json.RawMessage{}

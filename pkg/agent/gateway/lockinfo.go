@@ -19,8 +19,8 @@ import (
 // maxLogged is how many characters of a name the log contains: URIs may be long.
 const maxLogged = 300
 
-// A lockInfo explains why a tool is locked and what unlocks it. It is the
-// _meta["dev.portcullis/lock"] of a blocked call.
+// A lockInfo explains why a tool is locked and what unlocks it. The result of a refused call has it
+// as _meta["dev.portcullis/lock"].
 type lockInfo struct {
 	Name        string       `json:"name"`
 	Status      lock.Status  `json:"status"`

@@ -169,9 +169,10 @@ func (s *Session) refuseUnread(ctx context.Context, id tool.ID, err error) lockS
 	return lockState{status: lock.DisabledUnknown, note: unreadNote}
 }
 
-// stopNote tells agents who stopped a server, why, and where an operator undoes it.
+// stopNote tells agents who stopped a server or an agent, why, and where an operator undoes the
+// stop.
 func (g *Gateway) stopNote(s stop.Stop) string {
-	if s.Target == (stop.Target{}) { // it is disabled, not stopped
+	if s.Target == (stop.Target{}) { // the server is disabled, not stopped
 		return ""
 	}
 	note := strings.TrimSuffix(s.Note(), ".")

@@ -202,7 +202,7 @@ func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests js
 		return nil, askTooLong, nil
 	}
 	if refused := mcp.Undeclared(requests, c.Client.Capabilities); refused != nil {
-		return nil, refused.Message, nil //nolint:nilerr // it is for the agent, not for its client
+		return nil, refused.Message, nil //nolint:nilerr // the text is for the agent, not its client
 	}
 	if len(questions) == 0 { // the server is busy and expects the request again
 		select {

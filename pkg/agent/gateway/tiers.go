@@ -72,7 +72,8 @@ func (s *Session) noteLack(ctx context.Context, open request.Request, need strin
 	}
 }
 
-// noteLackOf is [Session.noteLack] for the open request with the item of wish, if there is one.
+// noteLackOf is [Session.noteLack] for the open request for the item of wish, if there is such a
+// request.
 func (s *Session) noteLackOf(ctx context.Context, wish request.Request, now lockState, need string) {
 	if h, err := s.history(ctx, wish, now); err != nil {
 		s.logUnread(ctx, "the requests of an agent cannot be read", err)

@@ -18,7 +18,7 @@ const (
 	freeBody = 64 << 10        // the gateway may always read a body of this size
 	bodies   = 16 * maxBody    // total size of longer bodies that arrive at the same time
 	busyTime = 2 * time.Second // a refused sender may try again after this time
-	freeTime = 5 * time.Second // the memory of missing bodies is released after this time
+	freeTime = 5 * time.Second // the memory of incomplete bodies is released after this time
 )
 
 // A budget bounds the memory that is reserved for bodies that have not arrived completely. Only
@@ -47,8 +47,8 @@ func (b *budget) give(n int64) {
 	b.left += n
 }
 
-// freeLater starts a timer that gives the memory of missing bodies back to the system. An idle
-// program would otherwise keep this memory for minutes.
+// freeLater starts a timer that gives the memory of bodies that did not arrive back to the system.
+// An idle program would otherwise keep this memory for minutes.
 func (b *budget) freeLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

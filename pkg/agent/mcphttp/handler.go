@@ -98,7 +98,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if lacking, ok := errors.AsType[*identity.Error](err.Err); ok && code == http.StatusForbidden {
-			h.setChallenge(w, q.path, lacking) // a tool call needs more than the endpoint itself
+			h.setChallenge(w, q.path, lacking) // a tool call can need more scopes than the endpoint
 		}
 		if !q.read {
 			closeUnread(w, r)
@@ -247,7 +247,7 @@ func (h *handler) open(r *http.Request, q *request) *mcp.Error {
 	return nil
 }
 
-// session returns the caller's current view, which fills the event.
+// session returns the caller's current view, whose methods fill in the audit event e.
 func (h *handler) session(ctx context.Context, r *http.Request, q *request, e *audit.CallEvent) (Session, error) {
 	caller := gateway.Caller{
 		Agent:       q.agent,

@@ -69,7 +69,8 @@ var changes = []change{
 	{"resourcesListChanged", mcp.NotificationResourcesChanged, func(l gateway.Lists) string { return l.Resources }},
 }
 
-// offeredOf returns those changes in all that a session with these offers declares to its caller.
+// offeredOf returns the changes that a session with these offers declares to its caller. It selects
+// them from the argument all.
 func offeredOf(all []change, offers gateway.Offers) []change {
 	return slices.DeleteFunc(slices.Clone(all), func(c change) bool {
 		return c.method == mcp.NotificationPromptsChanged && !offers.Prompts || c.method == mcp.NotificationResourcesChanged && !offers.Resources

@@ -38,7 +38,7 @@ type queue struct {
 // An event is one message to a client.
 type event struct {
 	message  []byte
-	progress bool // a newer one replaces it
+	progress bool // a newer progress event replaces it
 }
 
 // add adds a notification, and reports whether there is something to write.

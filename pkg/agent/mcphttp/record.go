@@ -67,7 +67,7 @@ func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) 
 func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level slog.Level, failed bool, attrs []slog.Attr) {
 	switch {
 	case q.abandoned.Load():
-		return slog.LevelDebug, false, []slog.Attr{slog.String("refusal", "the client has cancelled it")}
+		return slog.LevelDebug, false, []slog.Attr{slog.String("refusal", "the client cancelled the request")}
 	case err == nil:
 		return slog.LevelInfo, false, nil
 	case errors.Is(err.Err, errBusy): // the gate counts these

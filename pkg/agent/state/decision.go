@@ -31,7 +31,7 @@ type subject struct {
 }
 
 // subject returns the subject of the configured item i, to compare it with the record of t. If the
-// catalog has no findings of the item, the item may have severe ones.
+// catalog does not know the findings, the subject counts as severe.
 func (inv *inventory) subject(i int, t catalog.Reviewed) subject {
 	wait := inv.cfg.Review.Findings == "wait"
 	server := &inv.cfg.Servers[inv.rows[i].server]

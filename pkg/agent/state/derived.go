@@ -30,7 +30,7 @@ type base struct {
 	inventory *inventory
 	verdicts  *cache[*verdicts] // the policy cache: by agent, for one inventory and policy
 	servers   []Server
-	loaded    []toolset.Server // the servers of bound
+	loaded    []toolset.Server // the servers that the field bound was compiled for
 	bound     *toolset.Bound
 }
 

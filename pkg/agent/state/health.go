@@ -42,8 +42,8 @@ type Health struct {
 
 	Audit         error // why audit lines cannot be written
 	AuditRequired bool  // if Audit is not nil, calls are refused
-	AuditBytes    int64 // of all its files
-	AuditLimit    int64 // of all files; 0: none
+	AuditBytes    int64 // size of all audit files
+	AuditLimit    int64 // maximum of AuditBytes; 0: none
 
 	FullSince time.Time // since when calls are refused because all processes are in use; zero: not now
 	Processes int       // maximum of server processes
@@ -84,7 +84,7 @@ type Servers struct {
 	Tools      int      // of all configured servers
 	Items      int      // prompts and resources of all configured servers
 	Refused    []string // names of servers that list unsupported items
-	Others     bool     // some of the items of Refused are not tools
+	Others     bool     // some of the unsupported items are not tools
 	Unread     []string // names of servers with a list that could not be read
 }
 
@@ -168,7 +168,7 @@ func warnings(file string, faults config.Faults) []string {
 	return out
 }
 
-// failure returns the newer of two failures, unless a sync has succeeded since.
+// failure returns the newer of s.Failed and own. It ignores own if a sync has succeeded since then.
 func (s Syncs) failure(own *catalog.Failure) *catalog.Failure {
 	f := s.Failed
 	if own != nil && own.At.After(s.At) && (f == nil || own.At.After(f.At)) {

@@ -107,9 +107,9 @@ func (l *Loader) Load(ctx context.Context) *State {
 	return l.refresh(ctx, false)
 }
 
-// SyncEnded gives the loader the result of a sync in this process; a nil f means success. The store
-// may lack a failure because the disk is full. If snap is the catalog in the store, the loader uses
-// it, so that the process needs no second copy. snap may be nil.
+// SyncEnded gives the loader the result of a sync in this process; a nil f means success. A failed
+// sync may be unable to store its failure, for example on a full disk. If snap is the catalog in
+// the store, the loader uses it, so that the process needs no second copy. snap may be nil.
 func (l *Loader) SyncEnded(f *catalog.Failure, snap *catalog.Snapshot) {
 	if last := l.failed.Load(); f != nil && last != nil {
 		failure := *f
