@@ -99,7 +99,7 @@ func (r *run) hasNews() bool {
 func (u *unit) assemble(ctx context.Context) error {
 	read := u.readAll || u.isAhead()
 	for _, name := range u.names {
-		// The next catalog does not have a server that left the config, so its lost records are
+		// A server that left the config is not in the next catalog, so its lost records are
 		// recovered now.
 		isOf := func(l *serverRun) bool { return l.server.Name == name }
 		read = read || !slices.ContainsFunc(u.servers, isOf)
@@ -198,7 +198,7 @@ func (r *run) keep(l *serverRun) {
 
 // lostSince reports whether the records in l's load result are older than the records in the last
 // catalog, or missing. A worker starts from its earlier load result, so it cannot see that the
-// store was set back since.
+// store was set back after that load.
 func (u *unit) lostSince(l *serverRun) bool {
 	base := u.baseFor(l.server.Name)
 	s, _ := base.Server(l.server.Name)

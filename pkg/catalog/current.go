@@ -51,7 +51,8 @@ type Current struct {
 	Forgotten []string      `json:"forgotten,omitempty"`
 	Rebuilt   []string      `json:"rebuilt,omitempty"` // servers whose tools come from their approval records
 	Servers   []ServerState `json:"servers"`           // the configured ones, by name; null: made by an earlier version of the program
-	// Baselines are the [approval.BaselineKey] of first lists, even of removed servers.
+	// Baselines are the [approval.BaselineKey] of lists that counted as a server's first list, even
+	// of removed servers.
 	Baselines []string `json:"baselines"`
 
 	Superseded []Superseded    `json:"superseded,omitempty"` // replaced shards whose objects may still exist, oldest first
@@ -114,7 +115,8 @@ func (cur Current) encode() ([]byte, error) {
 	return rawjson.Marshal(cur, cur.Unknown)
 }
 
-// As returns s with the outcomes of other, which is the same catalog after another sync.
+// As returns s with the outcomes of the argument other, which is the same catalog after another
+// sync.
 func (s *Snapshot) As(other *Snapshot) *Snapshot { return s.with(other.current, other.etag) }
 
 // with returns s with the outcomes of cur.
@@ -171,7 +173,7 @@ func (s *shard) entry() Shard {
 	return Shard{SHA256: s.sum(), Size: len(s.blob), Tools: s.tools, Items: s.items() - s.tools, First: strings.TrimSuffix(s.first(), ":")}
 }
 
-// stored returns the shards that s and next share and that were stored after the time.
+// stored returns the shards that s and next share and that were stored after the argument after.
 func (s *Snapshot) stored(next *Snapshot, after time.Time) (list []Shard) {
 	for _, known := range s.current.Shards {
 		is := func(part *shard) bool { return part.sha256 == known.SHA256 }

@@ -31,14 +31,14 @@ const (
 	// chooses their number.
 	maxRefused = 50
 
-	// maxRecorded is how many bytes of definitions are recorded of one server, [recordSize] for
-	// each record included. Records outlive their tools: a server that renames its tools at every
-	// sync would fill the store, and the memory of every later sync.
+	// maxRecorded is how many bytes of one server are recorded: its definitions, and recordSize for
+	// each record. Records outlive their tools: a server that renames its tools at every sync would
+	// fill the store, and the memory of every later sync.
 	maxRecorded = 64 << 20
 	recordSize  = 1 << 10
 )
 
-// take notes the outcome of the load, and the tools and other items, which have unique ids.
+// take stores in l the outcome of the load, and the tools and other items, which have unique ids.
 func (l *serverRun) take(o outcome.Outcome) {
 	loaded := l.outcome.LoadedAt
 	if l.outcome.Status == outcome.Available { // an earlier version did not store LoadedAt
@@ -74,7 +74,8 @@ func (l *serverRun) refuse(id tool.ID, reason string) {
 	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(id.Name), Kind: id.Kind, Reason: reason})
 }
 
-// each calls do for every item, [maxWriters] at the same time. It stops at the first error.
+// each calls the function do for every item, [maxWriters] at the same time. It stops at the first
+// error.
 func each[T any](ctx context.Context, items iter.Seq[T], do func(context.Context, T) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)

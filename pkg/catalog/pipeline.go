@@ -75,7 +75,7 @@ type batchWriter struct {
 	units     int // that have not ended
 	due       []observation
 	baselines []approval.Baseline
-	heard     []chan<- error // of the units that wait
+	heard     []chan<- error // gets the result of the write, for each unit that waits
 }
 
 // write writes records of a unit, and then baselines. If a record is not written, its baselines are

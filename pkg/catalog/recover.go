@@ -91,8 +91,8 @@ func (r *run) restoredRecords() (n int) {
 // findForgotten finds out whether both the store and the catalog lost the decisions about l's
 // items. In this case the store has no record of the server, and the catalog cannot show whether
 // there was a record. The server's lists do not count as first lists, and its records are marked
-// until a person decides. This lasts until the server has listed its items and each of these
-// records is settled.
+// until a person decides. This lasts until the server has listed its items and a person has decided
+// about each of these records.
 func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	name := l.server.Name
 	known := u.known[name].Forgotten

@@ -14,9 +14,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
-// load asks the enabled servers of the units for their tools. It calls do with each unit whose
-// servers have answered, while other servers still work. Servers without time for an answer keep
-// their last items.
+// load asks the enabled servers of the units for their tools. It calls the function do with each
+// unit whose servers have answered, while other servers still work. Servers without time for an
+// answer keep their last items.
 func (r *run) load(ctx context.Context, units []*unit, do func(*unit, context.Context) error) error {
 	p := newPipeline(ctx, do)
 	asked := r.askServers(ctx, p, units)

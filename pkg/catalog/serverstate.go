@@ -181,7 +181,7 @@ func (r *run) linkNames() {
 	left := map[string][]string{}   // by identity
 	others := map[string][]string{} // by place
 	for _, k := range r.prev.Servers {
-		place := cmp.Or(places[k.Identity], k.place()) // an earlier version did not say the place
+		place := cmp.Or(places[k.Identity], k.place()) // an earlier version did not store Place
 		others[place] = append(others[place], k.Name)
 		if k.From != "" {
 			others[place] = append(others[place], k.From)

@@ -19,9 +19,9 @@ import (
 
 // A Loader asks servers for their tools and other items; *upstream.Client is one.
 type Loader interface {
-	// LoadEach asks every target, and calls each with the outcome as soon as it has one, one call
-	// at a time; it keeps no outcome. While each runs, LoadEach collects no answers beyond the
-	// requests in flight. A server without time for an answer has an outcome that is not
+	// LoadEach asks every target, and calls the function each with every outcome as soon as it
+	// comes, one call at a time; it keeps no outcome. While each runs, LoadEach collects no answers
+	// beyond the requests in flight. A server without time for an answer has an outcome that is not
 	// [outcome.Outcome.Recorded].
 	LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome))
 }
@@ -39,7 +39,7 @@ type SyncOptions struct {
 	Progress func(Progress)   // called at the start, and when the load of a server ends, one call at a time; nil: none
 
 	// Rest is the initial time between two loads of an unchanged server by [Syncer.SyncDue]; 0:
-	// five minutes. The time grows to twelve times that.
+	// five minutes. The time grows to twelve times Rest.
 	Rest time.Duration
 
 	// The Syncer calls Yield between small parts of the work, from several goroutines. In a process

@@ -18,7 +18,7 @@ type unchangedServer struct {
 	lists    string // [outcome.Outcome.Lists]
 	records  string // their mark: see [approval.Store]
 	kinds    map[approval.Kind]bool
-	firsts   []string // [approval.BaselineKey] of the first list of each of these
+	firsts   []string // [approval.BaselineKey] of the first lists of these kinds
 	restored int
 }
 
@@ -92,7 +92,8 @@ func (r *run) tookFirst(keys []string) bool {
 	return true
 }
 
-// readRecords reads the records of one of the unit's names, unless mark is their mark.
+// readRecords reads the records of one of the unit's names, unless mark shows that they have not
+// changed; see [approval.Store].
 func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	records, now, err := u.approvals.RecordsIfChanged(ctx, name, mark)
 	switch {

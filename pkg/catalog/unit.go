@@ -63,8 +63,8 @@ func (r *run) group() []*unit {
 		}
 		l.unit.servers = append(l.unit.servers, l)
 	}
-	// The next catalog does not have a server that left the config, so its lost records are
-	// recovered now.
+	// A server that left the config is not in the next catalog, so its lost records are recovered
+	// now.
 	if r.base != nil {
 		for _, s := range r.base.servers {
 			if units[s.Name] == nil {
@@ -112,7 +112,7 @@ func (r *run) each(ctx context.Context, n iter.Seq[string], do func(context.Cont
 	return each(ctx, n, func(ctx context.Context, s string) error { return r.inTurn(ctx, func() error { return do(ctx, s) }) })
 }
 
-// inTurn calls do when the run has less than the maximum of calls to the store.
+// inTurn calls the function do when the run has less than the maximum of calls to the store.
 func (r *run) inTurn(ctx context.Context, do func() error) error {
 	r.pause(ctx)
 	select {

@@ -9,8 +9,8 @@ import (
 )
 
 // The capabilities that the gateway declares to servers. Some servers list tools only to a client
-// that declares a capability, so a sync declares every capability that the gateway can pass on. A
-// caller that lacks the capability gets a refusal when it calls.
+// that declares a capability, so a sync declares every capability that the gateway can pass on. If
+// a call needs a capability that its caller lacks, the call or the server's question is refused.
 const (
 	relayed  = `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}`
 	replayed = `{"elicitation":{"form":{}}}` // no URL mode: the URL differs each time

@@ -150,8 +150,8 @@ func (o *operation) scopes(names []string) (out []string) {
 	return out
 }
 
-// clean returns a text of the server on one line, without secrets, and at most most characters
-// long.
+// clean returns a text of the server on one line, without secrets. The argument most is the maximum
+// of characters.
 func (o *operation) clean(s string, most int) string {
 	return text.Clip(text.Line(redact(s, o.secrets())), most)
 }

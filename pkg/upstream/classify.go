@@ -151,7 +151,7 @@ func rules() []rule {
 	}
 }
 
-// has reports whether an error of type T is in the tree.
+// has reports whether e.err is or wraps an error of type T.
 func has[T error](e *evidence) bool {
 	_, ok := errors.AsType[T](e.err)
 	return ok

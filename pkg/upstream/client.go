@@ -48,7 +48,7 @@ type Target struct {
 	Handshake   bool              // use the handshake protocol only
 	Asks        Asks              // what the server may ask callers; "": [AsksRelay]
 	Lists       string            // [outcome.Outcome.Lists] of the lists that the caller has
-	Once        bool              // a load makes one attempt: the last load failed, and others wait
+	Once        bool              // a load makes one attempt: the last failed, and other servers wait
 }
 
 // Asks selects the questions that a server may ask the caller of a tool.
@@ -110,7 +110,7 @@ type Call struct {
 	Owner     session.Owner   // the owner of the session that the call uses
 	Client    mcp.Client      // gets the server's messages and questions during the call
 	Method    string          // prompts/get, resources/read, completion/complete; "": tools/call
-	Name      string          // tool or prompt name of the server, or resource URI; "" to complete
+	Name      string          // tool or prompt name of the server, or resource URI; "": completion
 	Arguments json.RawMessage // they pass unchanged; nil: none
 	Rest      rawjson.Object  // the other members of the caller's params, such as requestState
 

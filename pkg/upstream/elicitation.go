@@ -21,7 +21,7 @@ import (
 
 const (
 	maxServerRequests = 64              // server requests during one call that get an answer
-	maxQuestions      = 16              // of these requests, the maximum for the caller
+	maxQuestions      = 16              // maximum of these requests that go to the caller
 	maxOpenQuestions  = 4               // open at the same time
 	maxQuestion       = 1 << 20         // bytes of one request
 	answerTimeout     = 2 * time.Second // to send one answer

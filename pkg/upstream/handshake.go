@@ -155,7 +155,7 @@ func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	}
 	if err := o.notify(ctx, s, mcp.NotificationInitialized, nil); err != nil {
 		if s.id != "" {
-			o.c.endLater(o.t, &s) // or it stays open, and the next attempt opens another session
+			o.c.endLater(o.t, &s) // otherwise it stays open, and the next attempt opens another
 		}
 		return nil, err
 	}

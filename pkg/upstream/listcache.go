@@ -61,7 +61,7 @@ type pageReader struct {
 	want   *cachedPage   // the same page of the last load; nil: unknown
 	page   cachedPage    // the page of this load
 	raw    []byte        // the reply, if it is unchanged
-	buffer *bytes.Buffer // with raw in it; nil: raw has no other user
+	buffer *bytes.Buffer // the pooled buffer that holds raw; nil: none
 }
 
 // unchanged reports whether a reply equals the last one.
@@ -126,7 +126,7 @@ func (p *pageReader) json(resp *http.Response, id int64) (json.RawMessage, error
 	return p.parse(id, bytes.Clone(b.Bytes()))
 }
 
-// reader returns the reader of the next page of all.
+// reader returns the reader of the next page of the list all.
 func (l *listing) reader(all *pages) *pageReader {
 	p := &pageReader{page: cachedPage{method: all.list.method}}
 	if i := len(l.cached) + len(all.cached); l.before != nil && i < len(l.before.pages) && l.before.pages[i].method == all.list.method {
@@ -135,7 +135,7 @@ func (l *listing) reader(all *pages) *pageReader {
 	return p
 }
 
-// note adds a page to all, and returns the cursor of the next page.
+// note adds a page to the list all, and returns the cursor of the next page.
 func (l *listing) note(all *pages, p *pageReader, result json.RawMessage) (cursor json.RawMessage, err error) {
 	if p.raw != nil {
 		all.unparsed = append(all.unparsed, p)

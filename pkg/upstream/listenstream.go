@@ -123,7 +123,7 @@ func (c *Client) readListenStream(ctx context.Context, ep *endpoint, s mcpSessio
 	close(h.ready)
 	const most = maxForwarded + maxQuestion // bytes of one event
 	limited := &io.LimitedReader{R: resp.Body, N: most}
-	_ = events(limited, func(data []byte) (bool, error) { // after an error, the next call opens another
+	_ = events(limited, func(data []byte) (bool, error) { // after an error, a new call opens a stream
 		limited.N = most
 		h.take(s, data)
 		return false, nil

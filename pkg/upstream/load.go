@@ -153,7 +153,7 @@ func (l *load) run() outcome.Outcome {
 	case l.ep != nil:
 		out.Connected = l.ep.token.Reveal() != ""
 	case out.SignInEnded(), out.Reason == outcome.ReasonAuthzUnavailable:
-		out.Connected = true // without an endpoint, only a failed token has these reasons
+		out.Connected = true // the endpoint is missing, because the token could not be read
 	}
 	if out.Status == outcome.Available {
 		l.others(&out, &found)

@@ -18,7 +18,7 @@ const (
 )
 
 // LoadAll loads the targets as [Client.LoadEach] does, and returns their outcomes in their order.
-// If each is not nil, LoadAll calls it with every outcome as it comes, one at a time.
+// If the function each is not nil, LoadAll calls it with every outcome as it comes, one at a time.
 func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcome.Outcome)) []outcome.Outcome {
 	out := make([]outcome.Outcome, len(targets))
 	c.loadEach(ctx, targets, func(i int, o outcome.Outcome) {
@@ -30,11 +30,11 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 	return out
 }
 
-// LoadEach starts to load the targets in their order, and calls each with every outcome as it
-// comes, one at a time. At most Options.Concurrency targets load at once. While each runs, at most
-// Options.Concurrency outcomes wait, and LoadEach stores no other outcomes. At first, no more than
-// eight loads begin within a second, because a burst makes a cold authorization service fail. Each
-// round of successful loads permits one more, until the service is overloaded.
+// LoadEach starts to load the targets in their order, and calls the function each with every
+// outcome as it comes, one at a time. At most Options.Concurrency targets load at once. While each
+// runs, at most Options.Concurrency outcomes wait, and LoadEach stores no other outcomes. At first,
+// no more than eight loads begin within a second, because a burst makes a cold authorization
+// service fail. Each round of successful loads permits one more, until the service is overloaded.
 //
 // The targets are the complete list: LoadEach ends the programs of other servers.
 //

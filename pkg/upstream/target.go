@@ -131,7 +131,7 @@ func basic(value string) []string {
 	return []string{string(plain), password}
 }
 
-// expand replaces each ${ref} of value. Errors name the place of value with what.
+// expand replaces each ${ref} of value. The argument what names the place of the value in errors.
 func (c *Client) expand(ctx context.Context, ep *endpoint, what, value string) (string, error) {
 	resolved, err := secret.Expand(value, func(ref string) (string, error) {
 		v, err := c.cache.get(ctx, ref)

@@ -198,8 +198,8 @@ const maxStream = 64 << 20
 
 var errFlood = brokenProtocol("the server sent more than %d bytes before its answer", maxStream)
 
-// streamReply reads events up to the reply. The server's own requests and notifications go to
-// other. read is [replyTo], or a variant that reads more from the reply.
+// streamReply reads events up to the reply. The function other gets the server's own requests and
+// notifications. The function read is [replyTo], or a variant that reads more from the reply.
 func streamReply(resp *http.Response, id int64, rest time.Duration, read func(int64, []byte) (json.RawMessage, error), other func(data []byte)) (result json.RawMessage, err error) {
 	const most = maxResponse + 1
 	limited := &io.LimitedReader{R: resp.Body, N: most}

@@ -47,8 +47,8 @@ func (b *budget) give(n int64) {
 	b.left += n
 }
 
-// freeLater starts a timer that gives the memory of bodies that did not arrive back to the system.
-// An idle program would otherwise keep this memory for minutes.
+// freeLater starts a timer that gives the memory of incomplete bodies back to the system. An idle
+// program would otherwise keep this memory for minutes.
 func (b *budget) freeLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -176,11 +176,11 @@ func (g *Gate) Short() {
 
 // Facts describe the state of a [Gate].
 type Facts struct {
-	Requests    int   `json:"requests" doc:"that are in flight, except streams"`
-	MaxRequests int   `json:"max_requests" doc:"that may be, by the limits of memory and of descriptors"`
-	Connections int   `json:"connections" doc:"of clients"`
+	Requests    int   `json:"requests" doc:"requests in flight, except streams"`
+	MaxRequests int   `json:"max_requests" doc:"maximum of requests in flight, by memory and descriptors"`
+	Connections int   `json:"connections" doc:"connections of clients"`
 	MaxConns    int   `json:"max_connections"`
-	Streams     int   `json:"streams" doc:"that are held open"`
+	Streams     int   `json:"streams" doc:"streams that clients hold open"`
 	Refused     int64 `json:"refused" doc:"requests that were answered with 503 since the start, because too many were in flight"`
 
 	IsRefusing  bool `json:"-"` // it refused a request recently

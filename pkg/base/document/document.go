@@ -108,9 +108,10 @@ const (
 	maxWait   = 100 * time.Millisecond
 )
 
-// Retry calls once until its error is no longer conflict, and returns the last result. Between
-// calls it waits a random time, which grows to 100 ms. It gives up after 32 calls. once reads the
-// stored document and writes it changed, so that two writers at the same time both succeed.
+// Retry runs the given function, and runs it again while its error is the argument conflict. It
+// returns the last result. Between calls it waits a random time, which grows to 100 ms. It gives up
+// after 32 calls. The function reads the stored document and writes it changed, so that two writers
+// at the same time both succeed.
 func Retry[T any](ctx context.Context, conflict error, once func() (T, error)) (v T, err error) {
 	for n := 1; ; n++ {
 		if v, err = once(); !errors.Is(err, conflict) || n == maxTries {

@@ -20,7 +20,7 @@ type Client struct {
 	Capabilities json.RawMessage // the object of capabilities that it has declared; nil: none
 	OpensLinks   bool            // its version has the error [CodeURLElicitation]
 	Progress     bool            // it wants progress notifications for its request
-	LogLevel     string          // least level of log messages it wants, such as "info"; "": none
+	LogLevel     string          // lowest level of log messages it wants, such as "info"; "": none
 
 	// Notify sends the client a notification: a log message, or progress, whose params have no
 	// progressToken here. It does not wait for the client, and drops messages that the client reads

@@ -18,7 +18,7 @@ var lists = []string{MethodListTools, MethodListPrompts, MethodListResources, Me
 func (r Request) readParams(params rawjson.Object) (Request, *Error) {
 	for _, m := range params {
 		if misspelt(m.Name, paramNames) {
-			return r, refuse(CodeInvalidParams, "a name in params differs from a known one in case alone")
+			return r, refuse(CodeInvalidParams, "a name in params differs from a known name only in upper and lower case")
 		}
 		ok := true
 		switch {

@@ -95,8 +95,9 @@ func (w *indenter) line(depth int) {
 	}
 }
 
-// scan calls do with each token of a valid document: a bracket, a comma, a colon, or a whole
-// string, number or word. empty says that a bracket belongs to an object or array without members.
+// scan calls the function do with each token of a valid document: a bracket, a comma, a colon, or a
+// whole string, number or word. empty says that a bracket belongs to an object or array without
+// members.
 func scan(raw []byte, do func(token []byte, depth int, empty bool)) {
 	depth, opened := 0, false // opened: the last token was an opening bracket
 	for i := 0; i < len(raw); {

@@ -8,8 +8,8 @@ import (
 // ErrUnclosed is the error for a text that begins a reference and does not end it.
 var ErrUnclosed = errors.New("holds ${ without its }")
 
-// Expand returns s with each reference ${kind:name} replaced by the result of value for
-// "kind:name". It stops at the first error of value.
+// Expand returns s with each reference ${kind:name} replaced by the text that the function value
+// returns for "kind:name". It stops at the first error of that function.
 func Expand(s string, value func(ref string) (string, error)) (string, error) {
 	var out strings.Builder
 	for {

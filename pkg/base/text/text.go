@@ -13,7 +13,7 @@ import (
 // mark replaces the text that Clip and Quote cut off.
 const mark = "…"
 
-// Clip returns s cleaned for one line: at most n characters, the last of them mark if Clip cut the
+// Clip returns s cleaned for one line: at most n characters, the last of them "…" if Clip cut the
 // text, and U+FFFD for each character that does not print.
 func Clip(s string, n int) string {
 	return strings.Map(func(r rune) rune {
@@ -79,8 +79,8 @@ func Count(n int, noun string) string {
 // maxName is the most characters of a name in List.
 const maxName = 128
 
-// List returns the first most names in one line, and how many more there are: "a, b and 3 more". It
-// clips a name that is long or does not print.
+// List returns names in one line, at most as many as the argument most, and how many more there
+// are: "a, b and 3 more". It clips a name that is long or does not print.
 func List(names []string, most int) string {
 	clipped := make([]string, min(most, len(names)))
 	for i := range clipped {

@@ -99,7 +99,8 @@ func queryVector(sum []float64) (v vector, norm float32) {
 	return newVector(codes), norm
 }
 
-// countWords returns the first most different words of all, and how often each word occurs.
+// countWords returns the different words in the list all, at most as many as the argument most, in
+// the order of their first use. It also returns how often each word occurs.
 func countWords(all []string, most int) (order []string, counts []int) {
 	place := make(map[string]int, min(len(all), most))
 	for _, w := range all {

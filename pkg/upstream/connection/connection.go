@@ -54,8 +54,8 @@ type Event struct {
 	By     string // the person; "": the gateway
 	Reason string // of ended
 
-	Renewals int    // of a day's first refreshed: renewals on the last day that had any
-	Day      string // of Renewals
+	Renewals int    // of the first refreshed event of a day: the renewals on Day
+	Day      string // the last earlier day with a renewal
 }
 
 // The kinds of an [Event].
@@ -114,9 +114,9 @@ func New(o Options) *Service {
 type record struct {
 	Server   string `json:"server"`
 	URL      string `json:"url"`
-	Resource string `json:"resource,omitempty"` // pinned
-	Issuer   string `json:"issuer"`             // pinned
-	Token    string `json:"token_endpoint"`     // pinned
+	Resource string `json:"resource,omitempty"` // as at the sign-in
+	Issuer   string `json:"issuer"`             // as at the sign-in
+	Token    string `json:"token_endpoint"`     // as at the sign-in
 	Revoke   string `json:"revocation_endpoint,omitempty"`
 
 	Client    client   `json:"client"`

@@ -21,8 +21,8 @@ const (
 	lookEvery = 100 * time.Millisecond // interval of reads during this wait
 	early     = 5 * time.Minute        // from the refresh of a long-lived token to its expiry
 
-	// No process contacts an issuer that did not answer for this time: while the token is still
-	// valid, and after its expiry.
+	// If an issuer did not answer, no process contacts it for this time: the first constant is for
+	// a valid token, the second is for an expired token.
 	retryDue     = 30 * time.Second
 	retryExpired = 5 * time.Second
 
@@ -33,7 +33,8 @@ const (
 )
 
 // dueAt returns when to refresh a token: the later of 80 % of its life and 5 minutes before its
-// expiry. It adds up to a tenth of the rest, so that not all processes try at the same time.
+// expiry. It adds up to a tenth of the time that remains, so that not all processes try at the same
+// time.
 func (s *Service) dueAt(issued, expires time.Time) time.Time {
 	if expires.IsZero() {
 		return time.Time{}

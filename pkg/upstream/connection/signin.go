@@ -300,8 +300,9 @@ func (s *Service) forgetClient(ctx context.Context, f flow) {
 	}
 }
 
-// SignOut deletes the connection of a server here, and revokes its token at the issuer. was is
-// false if there was none. revoke is why the issuer did not revoke the token, or nil.
+// SignOut deletes the connection of a server here, and revokes its token at the issuer. The result
+// was reports whether there was a connection. The result revoke is why the issuer did not revoke
+// the token, or nil.
 func (s *Service) SignOut(
 	ctx context.Context,
 	server oauth.Server,

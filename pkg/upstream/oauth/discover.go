@@ -175,7 +175,7 @@ func (c *Client) issuer(
 			Issuer: name, Authorization: s.Authorization, Token: s.Token, Guessed: true,
 		}, nil
 	}
-	if err := checkURL("its issuer", name); err != nil {
+	if err := checkURL("the server's issuer", name); err != nil {
 		return Issuer{}, err
 	}
 	var first error

@@ -12,9 +12,9 @@ import (
 var ErrEnded = errors.New("event stream ended without the reply")
 
 // Events reads an event stream and calls f with the data of each message event until f returns
-// done. It returns [ErrEnded] if the stream ends first, and otherwise the reader's error. A line
-// may have at most most bytes. r has to bound the length of the stream and of events with many
-// lines.
+// done. It returns [ErrEnded] if the stream ends first, and otherwise the reader's error. The
+// argument most is the maximum length of a line, in bytes. r has to bound the length of the stream
+// and of events with many lines.
 func Events(r io.Reader, most int, f func(data []byte) (done bool, err error)) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, most+bufio.MaxScanTokenSize)
