@@ -204,7 +204,7 @@ func (r *reader) iam(a *Access) {
 	a.IAMTiers = r.tiers("PORTCULLIS_IAM_TIERS", tool.Read)
 }
 
-// tiers returns the tiers in a setting, or otherwise if the setting is empty.
+// tiers returns the tiers in a setting. If the setting is empty, it returns the argument otherwise.
 func (r *reader) tiers(setting string, otherwise ...tool.Tier) (out []tool.Tier) {
 	for _, name := range r.list(setting) {
 		tier, err := tool.ParseTier(name)

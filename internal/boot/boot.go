@@ -76,7 +76,7 @@ type Options struct {
 	Ending   <-chan struct{} // closed when the program is about to end; nil: never
 	Sealer   *seal.Sealer    // nil: one with the key of the settings, if there is one
 	Vault    connection.Keys // seals sign-ins at servers; nil: the gateway cannot sign in
-	Table    string          // the place of the sign-ins, which is authenticated
+	Table    string          // name of the table of sign-ins; their seal includes it
 	// base folder of file: in settings; "": the working directory
 	Folder string
 	Ahead  *state.Prefetch // objects that were read already; nil: none
@@ -303,8 +303,8 @@ func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
 	return p.sync(ctx, p.Syncer.SyncDue, p.notifySync)
 }
 
-// sync calls do, which syncs. It then calls tell with the result, counts the sync and logs the
-// counts.
+// sync calls the function do, which runs the sync. It then calls the function tell with the result,
+// counts the sync and logs the counts.
 func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error), tell func(context.Context, []catalog.ServerReport)) (catalog.Report, error) {
 	span := p.Tracer.Start(ctx, observe.Sync)
 	if !p.Timeouts.Holds {

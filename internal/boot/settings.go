@@ -139,7 +139,7 @@ func (r *reader) list(setting string) []string {
 }
 
 // number returns a number from least to most, or 0 if the setting is empty. want is the text of the
-// fault; it has verbs for the two limits.
+// fault, with format verbs for the two limits.
 func (r *reader) number(setting string, least, most int, want string) int {
 	text := r.getenv(setting)
 	n, err := strconv.Atoi(text)

@@ -74,9 +74,9 @@ func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 	})
 }
 
-// reconcile calls how, which decides about every record that the file lacks or has in an older
-// version. Then it prints the result for each tool. If name is restore, it renames a damaged file
-// and creates a new file from the catalog.
+// reconcile calls the function how, which decides about every record that the file lacks or has in
+// an older version. Then it prints the result for each tool. If name is restore, it renames a
+// damaged file and creates a new file from the catalog.
 func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name string,
 	how func(context.Context, *bolt.Store, *catalog.Snapshot) (auditevent.Restored, error)) error {
 	if f.URL != "" {
@@ -89,7 +89,7 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so the decisions are "+
 			"not known", name, root)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("approvals %s: %w; start the gateway, which makes another one; "+
+		return fmt.Errorf("approvals %s: %w; start the gateway, which makes a new catalog; "+
 			"if %s is damaged too, move it away first; then run this command again", name, err, folder.ApprovalsFile)
 	case err != nil:
 		return err

@@ -23,7 +23,7 @@ import (
 
 // A lockArg names the lock file of a command.
 type lockArg struct {
-	File string `arg:"" optional:"" default:"approvals.lock.json" help:"The lock file; without it, approvals.lock.json where you are."`
+	File string `arg:"" optional:"" default:"approvals.lock.json" help:"The lock file; without it, approvals.lock.json in the current folder."`
 }
 
 // read reads the file. An error names the file and the line of each fault.
@@ -48,7 +48,7 @@ func (a lockArg) read() (lockfile.File, error) {
 func (a lockArg) mustRead(command string) (lockfile.File, error) {
 	f, err := a.read()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: there is no %s; portcullis approvals write makes it, and another one can be named", command, a.File)
+		return nil, fmt.Errorf("%s: there is no %s; portcullis approvals write makes it, or name another file", command, a.File)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", command, err)

@@ -30,7 +30,7 @@ var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z(-\d+)?\.db$`)
 type backupCmd struct {
 	gatewayFlags
 	File string `arg:"" optional:"" help:"File for the copy, which must not exist yet. Without it, backups/approvals-TIME.db in the gateway's folder."`
-	Keep int    `placeholder:"N" help:"Afterwards remove the oldest copies with such names beyond N. 0: none."`
+	Keep int    `placeholder:"N" help:"Afterwards keep the newest N copies with dated names, and remove the others. 0 removes none."`
 }
 
 // Validate implements kong's check of flags.

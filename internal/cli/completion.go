@@ -246,7 +246,7 @@ func (c *completer) nodes() []*kong.Node {
 	return []*kong.Node{c.node}
 }
 
-// eachFlag calls do with every flag that is possible here.
+// eachFlag calls the function do with every flag that is possible here.
 func (c *completer) eachFlag(do func(*kong.Flag)) {
 	for _, n := range c.nodes() {
 		for _, group := range n.AllFlags(true) {

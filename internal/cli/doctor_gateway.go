@@ -219,7 +219,7 @@ func (x *examination) tokens(ctx context.Context, g *gateway) {
 	}
 	if p := page.Keys.Previous; p != nil && p.Live > 0 && !p.Until.IsZero() && p.Last.After(p.Until) && time.Until(p.Until) < keyEnds {
 		x.find("tokens_end", text.Count(p.Live, "agent token"),
-			fmt.Sprintf("Under the previous key, which the gateway accepts until %s. The last "+
+			fmt.Sprintf("They use the previous key, which the gateway accepts until %s. The last "+
 				"of them would expire on %s.", atMinute(p.Until), atMinute(p.Last)), list)
 	}
 	if n := page.Keys.Void; n > 0 {

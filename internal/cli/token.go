@@ -92,7 +92,7 @@ type makeTokenCmd struct {
 // Run creates a token.
 func (c makeTokenCmd) Run(ctx context.Context, env *environment) error {
 	if len(c.Servers) == 0 && !c.Admin {
-		return errors.New("token make: --servers is missing: name the servers that it may see, or '*'; without one it sees nothing")
+		return errors.New("token make: --servers is missing: name the servers that the agent may see, or '*' for all")
 	}
 	wish := token.Spec{
 		Name: c.Name, Servers: append([]string{}, c.Servers...), Toolsets: c.Toolsets, Admin: c.Admin,

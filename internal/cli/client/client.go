@@ -111,11 +111,11 @@ func (c *Client) read(ctx context.Context, path string, query url.Values, body, 
 		const look = "look before you repeat it"
 		switch changing := body != nil; {
 		case ctx.Err() != nil && changing:
-			err = errors.New("interrupted while the answer came: it may have been carried out; " + look)
+			err = errors.New("interrupted while the answer came: the request may have been carried out; " + look)
 		case ctx.Err() != nil:
 			err = errors.New("interrupted while the answer came")
 		case changing:
-			err = fmt.Errorf("the gateway may have carried it out, and its answer cannot be read: %w; "+look, err)
+			err = fmt.Errorf("the gateway may have carried out the request, and its answer cannot be read: %w; "+look, err)
 		default:
 			err = fmt.Errorf("the gateway's answer cannot be read: %w", err)
 		}
@@ -246,14 +246,14 @@ func unreached(ctx context.Context, base string, err error, changing bool) error
 	at, _ := Address(base, "") // the request used the same address, so it is valid
 	switch {
 	case ctx.Err() != nil && changing:
-		return errors.New("interrupted: whether it was carried out is not known; look before you repeat it")
+		return errors.New("interrupted: it is not known whether the request was carried out; look before you repeat it")
 	case ctx.Err() != nil:
 		return errors.New("interrupted; nothing was changed")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("no gateway answers at %s: nothing listens there; "+
 			"start it with portcullis serve, or name another with --url", at)
 	case changing && !BeforeSending(err):
-		return fmt.Errorf("the gateway at %s does not answer, and may have carried it out: %w; "+
+		return fmt.Errorf("the gateway at %s does not answer, and may have carried out the request: %w; "+
 			"look before you repeat it", at, err)
 	}
 	return fmt.Errorf("the gateway at %s does not answer: %w", at, err)

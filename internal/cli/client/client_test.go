@@ -34,14 +34,14 @@ func TestGatewayThatFails(t *testing.T) {
 	}{
 		"dead":         {"http://127.0.0.1:1", nil, "no gateway answers at http://127.0.0.1:1: nothing listens there; start it with portcullis serve"},
 		"cut off":      {cut.URL, nil, "does not answer"},
-		"cut off POST": {cut.URL, 1, "may have carried it out"},
+		"cut off POST": {cut.URL, 1, "may have carried out the request"},
 		"no token":     {problem(401, `{"detail":"who are you"}`), nil, "does not accept the credential (who are you); set PORTCULLIS_TOKEN"},
 		"no right":     {problem(403, `{"detail":"operators alone"}`), nil, "test: operators alone"},
 		"parts":        {problem(422, `{"detail":"bad","errors":[{"location":"body.x","message":"missing"}]}`), nil, "bad; body.x missing"},
 		"other server": {answers(404, "text/html", `<h1>nginx</h1>`), nil, "which no Portcullis gateway does: check --url"},
 		"redirect":     {answers(302, "text/html", ``), nil, "answers 302"},
 		"no JSON":      {html, nil, "test: the gateway's answer cannot be read"},
-		"no JSON POST": {html, 1, "may have carried it out, and its answer cannot be read"},
+		"no JSON POST": {html, 1, "may have carried out the request, and its answer cannot be read"},
 		"no URL":       {"gate.example.com", nil, "want a URL"},
 		"no such host": {"http://nowhere.invalid", nil, "does not answer"},
 	} {

@@ -14,8 +14,9 @@ import (
 // maxPage is how many entries the API returns in one page.
 const maxPage = 200
 
-// readPages reads at most most entries of a list, or all if most is 0. add takes a page, and
-// returns the number of entries so far and the cursor of the next page, which is "" at the end.
+// readPages reads the entries of a list. The argument most is their maximum; 0 means all. add takes
+// a page, and returns the number of entries so far and the cursor of the next page, which is "" at
+// the end.
 func readPages[T any](
 	ctx context.Context, c *Client, path string, query url.Values, most int, add func(T) (int, string),
 ) error {
@@ -45,8 +46,9 @@ type List struct {
 	rows   []json.RawMessage          // of all pages
 }
 
-// List returns at most most items that a filter matches, or all if most is 0. After each page
-// except the last it calls step, if that is not nil, with the number of items so far.
+// List returns the items that a filter matches. The argument most is their maximum; 0 means all.
+// After each page except the last it calls step, if that is not nil, with the number of items so
+// far.
 func (c *Client) List(
 	ctx context.Context, f decide.Filter, most int, step func(n, total int),
 ) (*List, error) {

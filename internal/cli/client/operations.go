@@ -186,7 +186,7 @@ func (c *Client) Backup(ctx context.Context) (*http.Response, error) {
 	return c.send(ctx, "/admin/approvals/backup", nil, Empty{})
 }
 
-// Guide returns how to connect one client to an endpoint. by may be "".
+// Guide returns how to connect one client to an endpoint. The argument by may be "".
 func (c *Client) Guide(
 	ctx context.Context, client, path string, by connect.Auth,
 ) (decide.Guide, error) {
@@ -206,7 +206,8 @@ func Values(all map[string]string) url.Values {
 	return out
 }
 
-// EachLine calls each with the lines of the audit, the newest first, until each returns an error.
+// EachLine calls the function each with the lines of the audit, the newest first, until that
+// function returns an error.
 func (c *Client) EachLine(
 	ctx context.Context, q decide.AuditQuery, each func(audit.Line) error,
 ) error {

@@ -55,8 +55,8 @@ func (s *Server) variable(name string, at *rawjson.Node) string {
 	return s.add(&Variable{Name: name, Why: why, fixed: true, existing: true}, at)
 }
 
-// replace returns a text in which the result of by replaces each reference. by gets the body of the
-// reference. All marks in the result come from by.
+// replace returns a text in which the text that the function by returns replaces each reference.
+// The function gets the body of the reference. All marks in the result come from it.
 func (r *reader) replace(s string, by func(body string) string) string {
 	form := reference
 	if r.dollar {
@@ -156,7 +156,7 @@ func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
 		case !isVariable(name):
 		case value != "" && isCredential(name, value):
 			s.leave("line %d refers to the credential %s, which the config would hold in clear: "+
-				"write the entry by hand, with it in a header or in env", s.line(n), name)
+				"write the entry by hand, with the credential in a header or in env", s.line(n), name)
 			return ""
 		case value != "":
 			used = append(used, name)

@@ -33,8 +33,8 @@ func (s *Server) url(n *rawjson.Node) {
 	}
 	shorn := func(what string) {
 		s.Disabled = true
-		s.note("disabled, without %s of its URL in line %d: the gateway keeps credentials in "+
-			`headers alone. Add the header that its provider names, and take "enabled": false out`,
+		s.note("disabled, without %s of its URL in line %d: the gateway keeps credentials only in "+
+			`headers. Add the header that its provider names, and take "enabled": false out`,
 			what, s.line(n))
 	}
 	if u.User != nil {

@@ -104,7 +104,7 @@ func kinds() map[string]kind {
 		"base_url_unreached": {Warning, "Correct PORTCULLIS_BASE_URL, or the proxy in front " +
 			"of the gateway."},
 		"clock_skew": {Warning, "Set the clock that is wrong: tokens and signatures are good for minutes, and certificates have a first and a last day."},
-		"name_long":  {Warning, `Use "mode": "search", where names of tools are no names of the client's, or name the server shorter.`},
+		"name_long":  {Warning, `Use "mode": "search", in which clients do not see the names of tools, or give the server a shorter name.`},
 		"tokens_end": {Warning, "Replace these tokens, and give the new tokens to the programs " +
 			"before that day; docs/operate.md has the steps."},
 		"tokens_void": {Warning, "Replace these tokens, and revoke them; docs/operate.md says " +
@@ -114,7 +114,7 @@ func kinds() map[string]kind {
 			"credential."},
 		"definitions_refused":  {Warning, "The server's owner has to fix them; GET /admin/servers names each."},
 		"server_unasked":       {Warning, "Run it again: there was no time to ask the server."},
-		"server_needs_command": {Note, "Add --allow-commands to have it started: its program then runs as you do."},
+		"server_needs_command": {Note, "Add --allow-commands to have it started: its program then runs with your user's rights."},
 	}
 	for reason, do := range remedies() {
 		code := "server_" + reason
@@ -141,7 +141,7 @@ func remedies() map[string]string {
 		outcome.ReasonTLS: "Have the server's certificate renewed, or made for the host in its url by an authority that this machine trusts.",
 		outcome.ReasonNotHTTP: "Correct the scheme or the port in the server's url: " +
 			"the server there does not speak HTTP.",
-		outcome.ReasonRedirect:    "Write the address that it redirects to into the server's url; a redirect is not followed.",
+		outcome.ReasonRedirect:    "Write the address to which the server redirects into the server's url; the gateway follows no redirect.",
 		outcome.ReasonRateLimited: "Wait; the server accepts no more requests for now.",
 		outcome.ReasonHTTP5xx:     "Look in the server's log: it failed.",
 		outcome.ReasonNotFound:    "Correct the path in the server's url; it is often /mcp.",
@@ -151,7 +151,7 @@ func remedies() map[string]string {
 		outcome.ReasonHTTP4xx:        "Look in the server's log why it refused.",
 		outcome.ReasonEgressProxy: "Let the gateway reach the server without that proxy: " +
 			"it requires a login, which the gateway does not have.",
-		outcome.ReasonAuthRequired: `Give the server a credential: "headers": {"Authorization": "Bearer ${env:NAME}"}. One that was there is wrong or has expired.`,
+		outcome.ReasonAuthRequired: `Give the server a credential: "headers": {"Authorization": "Bearer ${env:NAME}"}. If the config has one already, it is wrong or has expired.`,
 		outcome.ReasonSignInRequired: "Sign the gateway in: portcullis servers login NAME. " +
 			`Or give the server a token that its owner issues: "headers": {"Authorization": "Bearer ${env:NAME}"}.`,
 		outcome.ReasonCredentialExpired: "Sign the gateway in again: portcullis servers login NAME.",
@@ -160,10 +160,10 @@ func remedies() map[string]string {
 		outcome.ReasonIssuerChanged: "Ask the server's owner whether the new issuer is right. " +
 			"If it is, sign in again and confirm it: portcullis servers login NAME.",
 		outcome.ReasonResourceMismatch: "Have the server's owner correct its metadata: " +
-			"until then the gateway signs in nowhere for it.",
-		outcome.ReasonScopeNotAllowed: "Add the scopes to auth.scopes of the server and sign in again, " +
-			"or leave it: then the calls that need them fail.",
-		outcome.ReasonForbidden: "Have the server's owner allow this credential; another one may be needed.",
+			"until then the gateway cannot sign in to the server.",
+		outcome.ReasonScopeNotAllowed: "Add the scopes to auth.scopes of the server and sign in again. " +
+			"Until then the calls that need these scopes fail.",
+		outcome.ReasonForbidden: "Have the server's owner allow this credential, or use another credential.",
 		outcome.ReasonInsufficientScope: "Use a credential with the scope that the server names; " +
 			"for a sign-in, run portcullis servers login NAME again.",
 		outcome.ReasonAuthzUnavailable: "Wait: the service that checks credentials in front of " +
@@ -182,7 +182,7 @@ func remedies() map[string]string {
 		outcome.ReasonCommand:      "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env.",
 		outcome.ReasonNoProcess:    "Wait until calls end. If it lasts, set \"session\": \"shared\" on servers that keep nothing for one agent.",
 		outcome.ReasonStarting:     "Wait. The gateway asks it again. If it never answers, run its command by hand. The gateway starts it again after ten minutes.",
-		outcome.ReasonDescriptors:  "Raise ulimit -n where this is started: no more connections or programs can be opened.",
+		outcome.ReasonDescriptors:  "Raise ulimit -n where the program is started: no more connections or programs can be opened.",
 		outcome.ReasonExited:       "Run the server's command by hand, and read what it prints before it ends.",
 	}
 }

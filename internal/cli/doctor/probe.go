@@ -40,11 +40,11 @@ type Probe struct {
 }
 
 // Ask asks all targets. It returns their outcomes in the same order, and their problems. It calls
-// each with every outcome.
+// the function each with every outcome.
 func (p Probe) Ask(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) ([]outcome.Outcome, []Finding) {
 	targets = slices.Clone(targets)
 	for i := range targets {
-		targets[i].Once = true // a person waits, and can run it again
+		targets[i].Once = true // a person waits, and can run the command again
 	}
 	outcomes := p.Loader.LoadAll(ctx, targets, each)
 	looks := make([]look, len(targets))

@@ -25,7 +25,7 @@ func code(s string, most int) string {
 
 // block returns foreign text as a fenced block of Markdown in the language. The fence is longer
 // than any fence in the text. If the text is too long, block cuts it, at the end of a line if
-// possible, and adds rest after the block.
+// possible, and adds the argument rest after the block.
 func block(language, s, rest string, most int) string {
 	s = strings.TrimRight(s, "\n")
 	cut := len(s) > most

@@ -62,7 +62,7 @@ func (e Entry) clean() Entry {
 // A document is the whole file.
 type document struct {
 	Schema  string                     `json:"$schema,omitempty" jsonschema_description:"The JSON Schema of this file, for editors. No program reads it."`
-	Version int                        `json:"version" jsonschema:"enum=1" jsonschema_description:"Of the format."`
+	Version int                        `json:"version" jsonschema:"enum=1" jsonschema_description:"Version of the format."`
 	Servers map[string]*documentServer `json:"servers" jsonschema_description:"What is approved of each server, by its name in mcp_config.json."`
 }
 

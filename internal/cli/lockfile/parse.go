@@ -95,8 +95,8 @@ func (r *reader) fault(path, format string, args ...any) {
 	}
 }
 
-// members calls do for each member of an object. A duplicate name is a fault, and so is a value
-// that is not an object.
+// members calls the function do for each member of an object. A duplicate name is a fault, and so
+// is a value that is not an object.
 func (r *reader) members(n *rawjson.Node, path string, do func(name, path string, value *rawjson.Node)) {
 	if !n.Object() {
 		r.fault(path, "want an object")
