@@ -14,7 +14,7 @@ import (
 // Access says which callers the gateway accepts. The zero Access is not valid: a gateway without
 // these settings accepts nobody and does not start.
 type Access struct {
-	Ways []string // PORTCULLIS_AUTH: jwt, token and iam, separated by commas; or none, alone
+	Ways []string // PORTCULLIS_AUTH: jwt, token and iam, separated by commas; or only none
 
 	// SignInTiers holds the tiers of PORTCULLIS_SIGN_IN_SCOPES; the default is all tiers. A client
 	// requests the scopes of these tiers when it signs in. If the setting is none, SignInTiers is

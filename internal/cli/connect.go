@@ -106,7 +106,7 @@ func (c connectCmd) list(env *environment) error {
 }
 
 // guide returns the gateway's guide for the client. Without a gateway's answer it returns a guide
-// from the address alone.
+// that uses only the address.
 func (c connectCmd) guide(ctx context.Context, env *environment, of clientfile.Client) (decide.Guide, error) {
 	path := c.Path
 	if c.Toolset != "" {

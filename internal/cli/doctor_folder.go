@@ -318,7 +318,7 @@ func (x *examination) stale(path string, s folder.Info) {
 		case err != nil:
 			return err
 		case runs:
-			return errors.New("a gateway has been started since, and wrote it again")
+			return errors.New("a gateway was started in the meantime, and wrote the file again")
 		}
 		return folder.RemoveInfo(filepath.Dir(path))
 	}

@@ -191,7 +191,7 @@ func showRequest(w io.Writer, r decide.Request) {
 	line("page", r.Link)
 	indented(w, "rules that let this agent call it: put them into policy.cedar instead of the "+
 		"rules that deny it:", r.Exempt)
-	line("open still", text.List(r.Unsettled, 20))
+	line("still open", text.List(r.Unsettled, 20))
 	if r.Unrecorded {
 		line("audit", "a line could not be written; the gateway's log has it")
 	}

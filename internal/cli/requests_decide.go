@@ -31,7 +31,7 @@ func (c verdictFlags) decide(
 	r := asked.Value
 	question := map[request.Verdict]string{
 		request.Approved:  "Approve this definition, for all agents?",
-		request.Allowed:   "Allow it to this agent alone, for " + text.Minutes(minutes) + "?",
+		request.Allowed:   "Allow it only to this agent, for " + text.Minutes(minutes) + "?",
 		request.Confirmed: "Confirm this call, which can be made once, within an hour?",
 	}[v]
 	d := &decider{

@@ -206,7 +206,7 @@ func (t *restoring) print(w io.Writer) {
 		fmt.Fprintf(w, "%s restored, %d of them revoked now",
 			text.Count(t.came.Tokens, "agent token"), t.came.Revoked)
 		if t.came.Revoked > 0 {
-			fmt.Fprint(w, ": it is not known whether they were revoked since; make new ones")
+			fmt.Fprint(w, ": it is not known whether they were revoked after the copy; make new ones")
 		}
 		fmt.Fprintln(w)
 	}

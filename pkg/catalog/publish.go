@@ -77,8 +77,8 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 	if ConfigFile.Load(ctx, r.objects, r.config, r.began).Version != r.config.Version {
 		return false, errRestart
 	}
-	// The other sync wrote records too, and this catalog must have the records that were lost
-	// since.
+	// The other sync wrote records too, and this catalog must have the records that were lost in
+	// the meantime.
 	r.units, r.readAll = r.group(), true
 	return false, nil
 }

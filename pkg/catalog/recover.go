@@ -263,7 +263,7 @@ func Reconcile(ctx context.Context, approvals approval.Store, s *Snapshot, how R
 	return settled, err
 }
 
-// reconcile settles one record; it returns nil if the record is settled already.
+// reconcile decides which version of one record applies. It returns nil if this was decided before.
 func reconcile(ctx context.Context, approvals approval.Store, r *approval.Record, how Reconciler, actor string, now func() time.Time) (*approval.Record, error) {
 	mine := false
 	after, err := approval.Update(ctx, approvals, r.ID(), r, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {

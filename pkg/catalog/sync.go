@@ -114,8 +114,8 @@ func (s *Syncer) Config() *config.Config { return s.using.Load() }
 func (s *Syncer) Sync(ctx context.Context) (Report, error) { return s.sync(ctx, true) }
 
 // SyncDue works like Sync, but for a schedule: it skips servers that were loaded recently and have
-// not changed for long. If people have decided about a skipped server since, SyncDue reads its
-// records.
+// not changed for long. If people have decided about a skipped server since its last load, SyncDue
+// reads its records.
 func (s *Syncer) SyncDue(ctx context.Context) (Report, error) { return s.sync(ctx, false) }
 
 func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {

@@ -114,8 +114,8 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 }
 
 // cacheServer notes the result for l, whose items and records equal the catalog's, for the next
-// run. A server with refused items is not cached, because each sync reports these. A record that
-// was written since its mark was read has another mark.
+// run. A server with refused items is not cached, because each sync reports these. If a record is
+// written after the mark was read, the next run reads another mark.
 func (u *unit) cacheServer(l *serverRun) {
 	if l.loaded && u.alone() && l.digest != "" && !l.refused {
 		l.toCache = &unchangedServer{lists: l.digest, records: u.recordsMark, kinds: l.kinds, restored: l.restored}

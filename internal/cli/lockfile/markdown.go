@@ -263,12 +263,12 @@ func (r Report) item(d Drift, most int) string {
 // definition, then if it has not approved the definition of the file.
 var (
 	changedMeans = map[State]string{
-		Approved: "Somebody approved the one below at the gateway.",
-		Waiting:  "The one below waits at the gateway for somebody to approve it.",
-		Blocked:  "The one below is blocked at the gateway.",
+		Approved: "Somebody approved the definition below at the gateway.",
+		Waiting:  "The definition below waits at the gateway for somebody to approve it.",
+		Blocked:  "The definition below is blocked at the gateway.",
 		Disabled: "It is disabled at the gateway.",
-		Open:     "The one below is callable: the server needs no approval.",
-		Denied:   "An operator's rule denies it, so nobody can approve the one below.",
+		Open:     "The definition below is callable: the server needs no approval.",
+		Denied:   "An operator's rule denies it, so nobody can approve the definition below.",
 	}
 	notApprovedMeans = map[State]string{
 		Waiting:  "It waits at the gateway: `portcullis approvals apply` approves it.",

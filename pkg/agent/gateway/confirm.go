@@ -83,7 +83,7 @@ func (s *Session) checkConfirmation(ctx context.Context, i int, now lockState, r
 	return s.askConfirmation(ctx, i, now, r, hash, used, back)
 }
 
-// use records the one use of a confirmation; the confirmation expires at ends.
+// use records the only use of a confirmation, which expires at the time ends.
 func (s *Session) use(ctx context.Context, id string, ends time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()

@@ -8,11 +8,11 @@ type Place struct {
 	Last   int64  // time of the last use, in any unit that grows with time
 }
 
-// Yield returns the index of the place that must be given up so that holder can have size more. It
-// returns -1 if holder gets nothing, because the other holders have less than holder would have, or
-// all their places are busy.
+// Yield returns the index of the place that must be given up so that the argument holder can get a
+// place of this size. It returns -1 if holder gets nothing, because the other holders have less
+// than it would have, or all their places are busy.
 //
-// The place belongs to the heaviest holder that can give one up, and is its least recently used
+// The place belongs to the heaviest holder that can give a place up, and is its least recently used
 // place. If holder and another holder are the heaviest, holder gives up its own place. Otherwise
 // the two would take places from each other again and again.
 func Yield(places []Place, holder string, size int) int {

@@ -102,7 +102,8 @@ func (f File[T]) withoutFile(ctx context.Context, objects Store, last Source[T])
 	return Source[T]{Value: f.None()}
 }
 
-// older returns last or, if it has no value, the last good copy. mark first sets the reason.
+// older returns last or, if it has no value, the last good copy. The function mark first sets the
+// reason in it.
 func (f File[T]) older(ctx context.Context, objects Store, last Source[T], mark func(*Source[T])) Source[T] {
 	if last.Value != nil {
 		mark(&last)

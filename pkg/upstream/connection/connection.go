@@ -136,7 +136,7 @@ type record struct {
 	Failed  time.Time `json:"failed,omitzero"` // when the issuer last did not answer a refresh
 
 	// Refused is when the gateway began to count tokens that it renewed because the server refused
-	// them. Refusals is their number since.
+	// them. Refusals is the number of these tokens since then.
 	Refused  time.Time `json:"refused,omitzero"`
 	Refusals int       `json:"refusals,omitempty"`
 

@@ -110,7 +110,7 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 			}
 		case err == nil && !changed(&before, d) && set.Scopes == nil:
 			// A new sign-in requests the scopes of the last sign-in, and the scopes that a refusal
-			// named since.
+			// has named since then.
 			d.Scopes = union(before.Requested, r.Challenge.Scopes)
 		}
 	}

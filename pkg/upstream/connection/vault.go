@@ -39,7 +39,7 @@ type sealed struct {
 	Server  string    `json:"server,omitempty"`
 	Key     []byte    `json:"key"`            // the wrapped data key
 	Text    []byte    `json:"text"`           // nonce and AES-256-GCM
-	Lease   time.Time `json:"lease,omitzero"` // until then, Holder alone refreshes
+	Lease   time.Time `json:"lease,omitzero"` // until then, only Holder refreshes
 	Holder  string    `json:"holder,omitempty"`
 }
 
