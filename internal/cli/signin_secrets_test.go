@@ -133,7 +133,7 @@ func TestTokensStaySecret(t *testing.T) {
 			s.must(0, "servers", "files", "--dir", dir)
 			s.must(1, "doctor", "--dir", dir)
 			if text := s.text.String(); !strings.Contains(text, "server_insufficient_scope") ||
-				!strings.Contains(text, "allows: write.") {
+				!strings.Contains(text, "has: write.") {
 				t.Errorf("the refused call is not reported:\n%s", text)
 			}
 			s.must(0, "audit", "--dir", dir)

@@ -39,7 +39,7 @@ type loadResult struct {
 	Forgotten bool            `json:"forgotten,omitempty"` // as in [ServerState]
 	Rebuilt   bool            `json:"rebuilt,omitempty"`   // its tools come from its records
 	Since     time.Time       `json:"since"`               // as in [ServerState]
-	Baselines []string        `json:"baselines,omitempty"` // of its place; as in [Current]
+	Baselines []string        `json:"baselines,omitempty"` // of [serverRun].place; as in [Current]
 
 	catalog *Snapshot
 	etag    string

@@ -57,7 +57,8 @@ func (r *run) readTaken(ctx context.Context, of []*serverRun) error {
 	return r.putBaselines(ctx, old)
 }
 
-// kinds are the kinds of lists; each kind has its own first list.
+// kinds are the kinds of lists; each kind has its own first list, whose items need no person's
+// approval in mode on_change.
 var kinds = []approval.Kind{approval.Tools, approval.Prompts, approval.Resources}
 
 // firstLists returns the kinds whose items are approved in mode on_change, and the baselines to
