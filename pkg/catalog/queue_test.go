@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -43,4 +44,26 @@ func TestJobRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}
+}
+
+// If ParseJob accepts bytes, Encode returns the same bytes.
+func FuzzParseJob(f *testing.F) {
+	f.Add([]byte(sampleJob))
+	f.Add([]byte(`{"format":1,"run":{"began":"2026-11-20T12:00:00+01:00"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		job, err := catalog.ParseJob(data)
+		if err != nil {
+			if !errors.Is(err, catalog.ErrJob) {
+				t.Errorf("%q: %v", data, err)
+			}
+			return
+		}
+		text, err := job.Encode()
+		require.OK(t, err)
+		again, err := catalog.ParseJob(text)
+		require.OK(t, err)
+		if !again.Round.Began.Equal(job.Round.Began) || !cmp.Equal(again.Servers, job.Servers) {
+			t.Errorf("%q became %s", data, text)
+		}
+	})
 }

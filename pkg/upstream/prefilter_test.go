@@ -22,3 +22,17 @@ func TestPrefilter(t *testing.T) {
 		}
 	}
 }
+
+// FuzzPrefilter compares the tables with a separate search for each anchor.
+func FuzzPrefilter(f *testing.F) {
+	f.Add("secretvalue0", "another1token", []byte("xx secretvalue0 yy"))
+	f.Add("aaaaaaaa", "aaaab", []byte("aaabaaaaaab"))
+	f.Add("a+b", "---", []byte("x"))
+	f.Fuzz(func(t *testing.T, one, two string, text []byte) {
+		a := newPrefilter([]string{one, two})
+		want := bytes.Contains(text, longestRun(one)) || bytes.Contains(text, longestRun(two))
+		if got := a.mayHold(text); got != want {
+			t.Errorf("in(%q) of %q and %q = %v", text, longestRun(one), longestRun(two), got)
+		}
+	})
+}

@@ -56,3 +56,15 @@ func TestLiteralsAddTheirWord(t *testing.T) {
 		t.Errorf("%v %v, want %v %v", once.stems, once.weights, twice.stems, twice.weights)
 	}
 }
+
+// FuzzLiterals checks that every text has each kind at most once.
+func FuzzLiterals(f *testing.F) {
+	f.Add("open /etc/hosts and https://example.com on 2026-11-21")
+	f.Add("\x00/\xff@.\u202e")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := literals(text)
+		if len(got) > len(kinds) || len(slices.Compact(slices.Sorted(slices.Values(got)))) != len(got) {
+			t.Errorf("%q has %v", text, got)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package search
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -38,4 +39,20 @@ func TestSplit(t *testing.T) {
 			}
 		})
 	}
+}
+
+func FuzzSplit(f *testing.F) {
+	for _, s := range []string{"getHTTPStatus of the EC2Fleet", "検索するtool", "\xff\xfe", strings.Repeat("é", 50)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, w := range SplitWords(text) {
+			if w == "" || len(w) > maxWordBytes || !utf8.ValidString(w) {
+				t.Errorf("Split(%q) has the word %q", text, w)
+			}
+			if hasCJK(w) && utf8.RuneCountInString(w) > 2 {
+				t.Errorf("Split(%q) has %q, more than a pair of CJK characters", text, w)
+			}
+		}
+	})
 }

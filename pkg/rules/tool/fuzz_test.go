@@ -78,3 +78,36 @@ func FuzzCanonicalNumber(f *testing.F) {
 		}
 	})
 }
+
+func FuzzMatchGlob(f *testing.F) {
+	for _, p := range []string{"", "*", "a*b", "**a", "*a*a*a*b"} {
+		f.Add(p, "aaab")
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if len(pattern)+len(name) > 1<<10 {
+			return
+		}
+		if got, want := MatchGlob(pattern, name), slowMatch(pattern, name); got != want {
+			t.Errorf("MatchGlob(%q, %q) = %v, want %v", pattern, name, got, want)
+		}
+	})
+}
+
+// slowMatch matches with a table of all pairs of prefixes.
+func slowMatch(pattern, name string) bool {
+	row := make([]bool, len(name)+1)
+	row[0] = true
+	for _, p := range []byte(pattern) {
+		next := make([]bool, len(name)+1)
+		next[0] = p == '*' && row[0]
+		for i := range len(name) {
+			if p == '*' {
+				next[i+1] = row[i+1] || next[i]
+			} else {
+				next[i+1] = row[i] && p == name[i]
+			}
+		}
+		row = next
+	}
+	return row[len(name)]
+}
