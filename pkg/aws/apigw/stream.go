@@ -18,9 +18,9 @@ import (
 const maxBuffered = maxAnswer
 
 var (
-	// is in the trailer of the answer, which AWS logs
+	// errBroken is in the trailer of the answer, which AWS logs.
 	errBroken = errors.New("the answer ends early: internal error")
-	// is for the handler that still writes
+	// errUnread is for a handler that still writes.
 	errUnread = errors.New("the rest of the answer is dropped: Lambda stopped reading")
 )
 

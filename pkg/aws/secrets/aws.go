@@ -48,8 +48,8 @@ func (s *Source) Secret(ctx context.Context, ref string) (string, error) {
 
 // Versions implements [secret.Versioned]. Secrets Manager has a secret's previous value under the
 // stage AWSPREVIOUS, and the parameter store has each version of a parameter under its number.
-// Versions reads the current value first. If a new value replaces it before the second read, the
-// second read returns it as the previous value.
+// Versions reads the current value first. If a new value replaces that value before the second
+// read, the second read returns the replaced value as the previous one.
 func (s *Source) Versions(ctx context.Context, ref string) (v secret.Versions, err error) {
 	before := func() (secret.Version, error) { return secret.Version{}, secret.ErrNotFound }
 	switch kind, name, _ := strings.Cut(ref, ":"); kind {

@@ -112,7 +112,7 @@ type syncOutput struct {
 	Body   decide.SyncReport
 }
 
-// bare converts do into an operation without input.
+// bare converts the function do into an operation without input.
 func bare[B any](do func(context.Context) (B, error)) func(context.Context, *struct{}) (B, error) {
 	return func(ctx context.Context, _ *struct{}) (B, error) { return do(ctx) }
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// LineOf returns an entry of the items' audit as a line. Its time is the sort time of the store,
-// unless an earlier program counted its lines.
+// LineOf returns an entry of the items' audit as a line. The time of the line is when the store
+// wrote the entry. Earlier programs stored a counter there; then it is the time of the action.
 func LineOf(e approval.Entry) audit.Line {
 	at := e.Written
 	if at.Year() < 2000 {

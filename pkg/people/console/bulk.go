@@ -43,7 +43,7 @@ func leftOutOf(root string, id tool.ID, why string) leftOut {
 // itemOf returns the value of an item in a form: its id, and the hash and the record revision that
 // the page shows.
 func itemOf(row decide.Row) string {
-	id, _ := tool.ParseID(row.ID) // the catalog's
+	id, _ := tool.ParseID(row.ID) // an id of the catalog is valid
 	return inAddress(id) + " " + string(row.Hash) + " " + strconv.FormatInt(row.Rev, 10)
 }
 

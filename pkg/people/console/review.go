@@ -17,8 +17,8 @@ type reviewPage struct {
 	Page
 	itemView
 	Beside   decide.Neighbours
-	Queue    string // its name
-	List     string // its address
+	Queue    string // name of the queue
+	List     string // address of the queue
 	Previous string
 	Next     string
 	Query    string // of the queue, with a "?"; "": none

@@ -116,9 +116,9 @@ type Record struct {
 	// Release is the package version of the server at URL; zero: none, or unknown.
 	Release Release `json:"release,omitzero"`
 
-	Prior *PriorApproval `json:"prior,omitempty"` // at another version of that package; nil: no approval
+	Prior *PriorApproval `json:"prior,omitempty"` // approval at another version of that package; nil: none
 
-	Loss *Loss `json:"lost,omitempty"` // the store lost the record, and a person has to choose a version; nil: it did not
+	Loss *Loss `json:"lost,omitempty"` // set from the loss of the record by the store until a person chooses a version; nil: no loss
 
 	FirstSeen time.Time       `json:"first_seen"`
 	ChangedAt time.Time       `json:"changed_at,omitzero"` // when the definition was first seen to differ; zero: no change was seen
@@ -142,7 +142,7 @@ type Remembered struct {
 type Proposal struct {
 	Hash    tool.Hash `json:"hash"`
 	By      string    `json:"by"`
-	Subject string    `json:"subject"` // of By at the issuer: the second person has a different one
+	Subject string    `json:"subject"` // the issuer's subject of this first person; the second person has a different subject
 	At      time.Time `json:"at"`
 	Note    string    `json:"note,omitempty"` // the start of the note
 }
@@ -150,7 +150,7 @@ type Proposal struct {
 // An Undo has what a decision replaced, for a few minutes, so that a person can undo it.
 type Undo struct {
 	Action         string       `json:"action"` // what was decided
-	Rev            int64        `json:"rev"`    // of the record before it
+	Rev            int64        `json:"rev"`    // revision of the record before the decision
 	Disabled       bool         `json:"disabled,omitempty"`
 	By             string       `json:"by"`
 	At             time.Time    `json:"at,omitzero"`
@@ -185,7 +185,7 @@ func (r Record) Next(now time.Time) Record {
 			r.Format = 2
 		}
 	}
-	r.Unknown = r.Unknown.Without("last_seen") // of an earlier version
+	r.Unknown = r.Unknown.Without("last_seen") // earlier versions of the program stored it
 	r.Rev = max(r.Rev, r.LostRev) + 1
 	r.LostRev = 0
 	r.UpdatedAt = later(now, r.UpdatedAt)
@@ -249,7 +249,7 @@ type Entry struct {
 	Tell   bool      `json:"tell,omitempty"`   // agents may read the note
 	Shown  string    `json:"shown,omitempty"`  // how the actor saw what is approved; "": they did not, or they approve nothing
 	At     time.Time `json:"at"`
-	Rev    int64     `json:"rev"` // of the record after it; set by the store
+	Rev    int64     `json:"rev"` // revision of the record after the action; set by the store
 
 	Written time.Time `json:"-"` // when the store wrote the line; set by the store
 }
@@ -284,8 +284,7 @@ func (p Cursor) Before(other Cursor) bool {
 // A Store holds records and their audit. Every implementation passes
 // approvaltest.Run. It is safe for concurrent use.
 type Store interface {
-	// Get returns the record as of every Put that returned before it began,
-	// or [ErrNotFound].
+	// Get returns the record as of every Put that returned before Get began, or [ErrNotFound].
 	Get(ctx context.Context, id tool.ID) (Record, error)
 
 	// GetWith returns the result of Get and the documents of the keys, as [document.Store.Docs]
@@ -297,8 +296,8 @@ type Store interface {
 	// Callers use it to decide whether they need a current read.
 	Peek(ctx context.Context, id tool.ID) (Record, error)
 
-	// Records returns every record of the server, by id, each as of every Put
-	// that returned before it began.
+	// Records returns every record of the server, by id, each as of every Put that returned before
+	// Records began.
 	Records(ctx context.Context, server string) ([]Record, error)
 
 	// RecordsIfChanged returns the result of Records and a mark, which identifies that result. If
@@ -323,7 +322,7 @@ type Store interface {
 	// [ErrConflict] if another writer came first. A nil e writes no audit line.
 	Put(ctx context.Context, r Record, e *Entry) (Record, error)
 
-	// Audit returns at most limit of a server's audit lines, in their order, from after the
-	// cursor. The cursor need not be the position of a line.
+	// Audit returns the server's audit lines after the cursor, in the order of [Cursor], at most
+	// limit lines. The cursor need not be the position of a line.
 	Audit(ctx context.Context, server string, after Cursor, limit int) ([]Entry, error)
 }

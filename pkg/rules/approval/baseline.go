@@ -42,7 +42,7 @@ func KindOf(k tool.Kind) Kind {
 
 // A Baseline records that the first list of a server was approved, so that no later list is
 // approved automatically. It belongs to the server's address and not to its name in the config: a
-// second or a new name for the same server gets no first list.
+// second or a new name for the same server brings no second automatic approval.
 type Baseline struct {
 	Identity string    `json:"identity"` // [BaselineIdentity] of the server; earlier versions wrote its [Identity]
 	Kind     Kind      `json:"kind"`
@@ -159,9 +159,9 @@ func BaselineKey(identity string, kind Kind) string {
 	return hex.EncodeToString(sum[:]) + "#" + string(kind)
 }
 
-// Present returns b in the present form. is reports whether an earlier version of the program
-// stored it in another form: without an identity, or under its [Identity].
-func (b Baseline) Present() (now Baseline, is bool) {
+// Present returns b in the present form. isOld reports whether an earlier version of the program
+// stored b in another form: without an identity, or under its [Identity].
+func (b Baseline) Present() (now Baseline, isOld bool) {
 	identity := BaselineIdentity(b.URL)
 	if b.URL == "" || b.Identity == identity {
 		return b, false

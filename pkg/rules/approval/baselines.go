@@ -51,7 +51,8 @@ func (s *Baselines) PutBaselines(ctx context.Context, all []Baseline) (err error
 	return g.Wait()
 }
 
-// put expects no document: a server has its first list once.
+// put first writes without a read, because there is usually no document: a server has its first
+// list once.
 func (s *Baselines) put(ctx context.Context, b Baseline) (err error) {
 	defer document.Wrap(&err, ErrConflict, "of %q", b.Server)
 	data, err := json.Marshal(b)
@@ -83,7 +84,7 @@ func (s *Baselines) OldBaselines(
 		if err := json.Unmarshal(d.Data, &b); err != nil {
 			return nil, err
 		}
-		if now, is := b.Present(); is {
+		if now, isOld := b.Present(); isOld {
 			found = append(found, now)
 		}
 	}

@@ -57,7 +57,7 @@ func (r Record) Check() error {
 			c = append(c, fmt.Errorf("it has %d bytes with its data for an undo, at most %d are allowed", n, maxRecord))
 		}
 	}
-	if strings.Contains(r.Server, ":") { // the first colon of an id splits it
+	if strings.Contains(r.Server, ":") { // an id is split at its first colon
 		c = append(c, errors.New("server has a colon"))
 	}
 	return c.fault("approval record %q", r.ID())
@@ -109,7 +109,7 @@ func (c *checker) text(field, s string, least, most int) {
 	}
 }
 
-// definition is text for a field that may have many bytes.
+// definition records the same faults as text for a definition, but copies only a faulty one.
 func (c *checker) definition(field string, raw []byte) {
 	if len(raw) > tool.MaxDefinition || !utf8.Valid(raw) {
 		c.text(field, string(raw), 0, tool.MaxDefinition)

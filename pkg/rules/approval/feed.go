@@ -14,9 +14,9 @@ const overlap = 10 * time.Second
 
 // Decisions are the decisions of people since a catalog was made. They are immutable.
 type Decisions struct {
-	Newest time.Time // when the newest decision or, without any, the catalog was made
+	Newest time.Time // time of the newest decision or, if there is none, of the catalog
 
-	from time.Time // the decisions are complete since then
+	from time.Time // the decisions are complete from this time on
 	byID map[tool.ID]Decision
 }
 
@@ -45,7 +45,7 @@ func (d *Decisions) Record(id tool.ID, known *Record) *Record {
 	return r
 }
 
-// After returns the decision about the tool if its record then had a later revision than rev.
+// After returns the decision about the tool if it made a later revision of the record than rev.
 func (d *Decisions) After(id tool.ID, rev int64) (Decision, bool) {
 	decision, ok := d.byID[id]
 	return decision, ok && decision.Rev > rev
@@ -82,7 +82,7 @@ type Feed struct {
 	Decisions *Decisions // replaced after each change; nil: there was no catalog yet
 	Err       error      // why the last read failed; nil: it succeeded
 	ReadAt    time.Time  // when the last complete read ended
-	Began     time.Time  // when it began; zero if the feed restarted since
+	Began     time.Time  // when that read began; zero if the feed has restarted since
 	KnownAt   time.Time  // decisions are known as of this time, from a read or from the catalog
 
 	made   time.Time // when the catalog was made

@@ -14,7 +14,7 @@ const maxLostNote = 400
 type Loss struct {
 	At      time.Time `json:"at"`              // when the gateway found the loss
 	Catalog Version   `json:"catalog"`         // the version in the catalog
-	Store   *Version  `json:"store,omitempty"` // in the store; nil: the store had no record
+	Store   *Version  `json:"store,omitempty"` // the version in the store; nil: the store had no record
 
 	// Unknown says that the catalog was unusable, too, so that no program knows the decision. Then
 	// Catalog locks the item in every approval mode, and Store is empty.
@@ -60,8 +60,8 @@ func IsLost(stored, known *Record) bool {
 	return stored.Rev < known.Rev
 }
 
-// Recover returns the record to use after [IsLost], and its audit line. It is the stricter of the
-// two records, or known if the store has none, with the blocks of both. It replaces stored at a
+// Recover returns the record to use after [IsLost], and its audit line. The record is the stricter
+// of the two, or known if the store has none, with the blocks of both. It replaces stored at a
 // revision higher than both.
 func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	r := *known
@@ -105,8 +105,8 @@ func KeepRestored(r Record, actor string, now time.Time) (Record, Entry, error) 
 const storeTime = time.Minute
 
 // KeepReplayed is [KeepRestored] with the decisions after the catalog was made, as [Replay]
-// applies them. If the record was not recovered, KeepReplayed replays what is newer than its last
-// decision: the store lost those decisions, and a sync may have written the record since.
+// applies them. If the record was not recovered, KeepReplayed replays the decisions that are newer
+// than the record's own: the store lost them, and a sync may have written the record since.
 func KeepReplayed(r Record, past []Past, actor string, now time.Time) (Record, Entry, Replayed, error) {
 	known := r.UpdatedAt
 	if decided := r.DecidedAt.Add(storeTime); decided.Before(known) {

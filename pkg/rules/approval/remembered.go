@@ -17,8 +17,9 @@ const (
 	maxBlockNote    = 200
 )
 
-// remember adds by's approval of the current definition to [Record.ApprovedBefore]. It adds a
-// baseline only when another definition replaces it, so most records need no list.
+// remember adds the approval of the current definition, by the named person, to
+// [Record.ApprovedBefore]. It adds a baseline only when another definition replaces the approved
+// one, so most records need no list.
 func (r *Record) remember(by string, at time.Time) {
 	if len(r.ApprovedBefore) == 0 && r.ApprovedHash != "" {
 		first := Remembered{Hash: r.ApprovedHash}

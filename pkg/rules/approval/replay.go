@@ -13,7 +13,7 @@ import (
 // A Past is a decision about an item, read from an audit line, for [Replay].
 type Past struct {
 	Action string
-	Hash   tool.Hash // "": the line is damaged there
+	Hash   tool.Hash // "": the line has no readable hash
 	By     string
 	Note   string
 	At     time.Time // when the store wrote it

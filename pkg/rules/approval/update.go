@@ -10,8 +10,8 @@ import (
 
 // Update writes the result of change for the record with the id, and returns the record that the
 // store has afterwards. stored is the record that the caller last read; nil: none. If another
-// writer comes first, Update calls change again with the newer record. If next is nil it writes
-// nothing.
+// writer comes first, Update calls change again with the newer record. If change returns no
+// record, Update writes nothing.
 func Update(
 	ctx context.Context, s Store, id tool.ID, stored *Record,
 	change func(stored *Record) (next *Record, e *Entry, err error),

@@ -23,8 +23,8 @@ import (
 type DirOptions struct {
 	Days  func() int       // how many days a file stays, 0: forever; nil: 30
 	Limit func() Limit     // of the bytes of all files; nil: none
-	Now   func() time.Time // time.Now
-	Log   *slog.Logger     // none
+	Now   func() time.Time // nil: time.Now
+	Log   *slog.Logger     // nil: no log
 
 	ReadOnly bool // only reads the files: makes and removes nothing, and each Write fails
 }
@@ -65,7 +65,7 @@ type Dir struct {
 	prev   string // hash of the last line
 	room   int64  // size up to which the file system has allocated space
 	noRoom bool   // the file system cannot allocate
-	scarce error  // why it no longer can
+	scarce error  // why the file system can no longer allocate
 	dirty  bool   // the file has unsynced data
 	swept  string // day of the last removal of old files
 

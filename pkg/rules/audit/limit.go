@@ -19,7 +19,7 @@ type Limit struct {
 	Refuse bool  // at the limit [Dir.Ready] fails and nothing is removed; otherwise the oldest day is removed
 }
 
-// reserve is the space below the limit that remains for calls that were allowed to start.
+// reserve is the space below the limit that is kept for the lines of calls that have started.
 func (l Limit) reserve() int64 { return min(1<<20, l.Bytes/8) }
 
 // Size returns how many bytes the files have, and how many they may have; 0: no limit.
@@ -71,7 +71,7 @@ func (d *Dir) fitCalls(now time.Time) error {
 	return d.stop(now, "until there is room below audit.max_bytes; calls are refused")
 }
 
-// stop writes, once, a note into the file that later lines will be missing.
+// stop notes in the file, only once, that later lines may be missing.
 func (d *Dir) stop(now time.Time, until string) error {
 	if d.full == nil {
 		d.full = ErrLimit

@@ -53,9 +53,9 @@ func clipped(list []string) []string {
 // encode returns the line as JSON, in one line of text.
 func (l Line) encode() ([]byte, error) { return rawjson.Encode(l.bounded()) }
 
-// Attrs returns the line as attributes of a log record, with "audit": 1 before them. A handler
-// that renames the time of log records must not rename the time of a line, which is no
-// [slog.KindTime].
+// Attrs returns the line as attributes of a log record, with "audit": 1 before them. The time of
+// the line is not a [slog.KindTime], so that a handler that renames the time of log records does
+// not rename it.
 func (l Line) Attrs() []slog.Attr {
 	raw, err := l.encode()
 	if err != nil { // texts and numbers cannot fail

@@ -102,7 +102,7 @@ type reader struct {
 	needles [][]byte
 	limit   int
 	lines   []Line
-	newer   time.Time // of the line after the current one
+	newer   time.Time // time of the line after the current one
 }
 
 // file reads the lines of a day before the offset end; -1: all lines. If file stops early, more is

@@ -64,7 +64,7 @@ func (d *Dir) checkCleanEnd(last end) error {
 	if string(kept) != last.hash && last.hash != first {
 		d.unclean = "The program that wrote the line before this one was not stopped cleanly. Lines after it may be missing"
 		if !last.time.IsZero() {
-			d.unclean += ": it is of " + last.time.UTC().Format(time.RFC3339)
+			d.unclean += ". That line is of " + last.time.UTC().Format(time.RFC3339)
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func (d *Dir) resume() error {
 		if err = d.checkCleanEnd(end); err == nil {
 			return d.continueFile(file, day, end)
 		}
-	} else if err == nil { // it is empty, so the previous line is in an older file
+	} else if err == nil { // the newest file is empty, so the previous line is in an older file
 		err = d.continueAfter(day, days[:len(days)-1])
 	}
 	return errors.Join(err, file.Close())

@@ -38,7 +38,7 @@ type TrailEvent struct {
 
 // Trail reads every file of the folder, and returns the events that want selects. A missing folder
 // has no events. Sure is no proof, because a person who can write the folder can also compute a
-// whole chain of hashes. Without new hashes, Sure detects lines that were damaged, inserted,
+// whole chain of hashes. If nobody has done so, Sure detects lines that were damaged, inserted,
 // removed or cut off within a file.
 func (p Folder) Trail(ctx context.Context, want func(Line) bool) (Trail, error) {
 	days, err := daysOf(string(p))

@@ -16,12 +16,12 @@ type Auth struct {
 	Off           bool        // the gateway does not sign in
 	ClientID      string      // "": the gateway registers itself
 	ClientSecret  secret.Text // a reference
-	ClientAuth    string      // basic, post or none; "": by the issuer
+	ClientAuth    string      // basic, post or none; "": a method that the issuer supports
 	Issuer        string      // "": discovered, as are the endpoints
 	Authorization string
 	Token         string
-	Scopes        []string // nil: by the server
-	Resource      string   // "": the published one; resourceOmit: none
+	Scopes        []string // nil: the scopes that the server asks for
+	Resource      string   // "": the resource that the server publishes; resourceOmit: none
 	NoRegister    bool
 }
 
@@ -132,7 +132,8 @@ func (c *checker) authClient(v *fileAuth, at *rawjson.Node, path string, a *Auth
 		c.warn(
 			node,
 			JoinPath(path, "resource"),
-			"the issuer then does not know for which server a token is; use it only if the issuer refuses the resource",
+			"with omit, the issuer does not know for which server a token is; "+
+				"use omit only if the issuer refuses the resource",
 		)
 	default:
 		if u, err := url.Parse(*v.Resource); err != nil || !u.IsAbs() || u.Fragment != "" {

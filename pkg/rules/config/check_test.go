@@ -214,7 +214,7 @@ func TestParseRefusesBadHeaders(t *testing.T) {
 		})
 	}
 	two := withServer(`"headers": {"X-A": "1", "x-a": "2"}`)
-	if diff := cmp.Diff([]string{"mcpServers.s.headers.x-a: is the same header as one above; names of headers fold case"}, faultsOf(t, two)); diff != "" {
+	if diff := cmp.Diff([]string{"mcpServers.s.headers.x-a: is the same header as one above: names of headers must differ in more than case"}, faultsOf(t, two)); diff != "" {
 		t.Errorf("faults of a header in two cases (-want +got):\n%s", diff)
 	}
 }

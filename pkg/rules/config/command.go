@@ -16,7 +16,7 @@ type Command struct {
 	Args []string // unchanged; they may contain credentials
 	Env  Values   // values may contain ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
 	Dir  string   // its working directory; "": the gateway's
-	Pass []string // [Programs.Env]
+	Pass []string // further variables of the gateway that the program gets, from [Programs.Env]
 }
 
 // identity returns the URL that identifies the command. The environment makes no difference, and

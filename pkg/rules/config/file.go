@@ -8,9 +8,9 @@ package config
 type file struct {
 	Schema   string                 `json:"$schema,omitempty" jsonschema_description:"The JSON Schema of this file, for editors. The gateway does not read it."`
 	Servers  map[string]*fileServer `json:"mcpServers" jsonschema_description:"The upstream MCP servers by name. A name is 1 to 128 of A-Z a-z 0-9 _ . - and is also a toolset."`
-	Toolsets map[string][]string    `json:"toolsets,omitempty" jsonschema_description:"Named groups: each a list of server:tool or server:* (tools), server:prompt:name and server:resource:uri, the last two also as globs. Names fold case and may not be a server's name."`
+	Toolsets map[string][]string    `json:"toolsets,omitempty" jsonschema_description:"Named groups: each a list of server:tool or server:* (tools), server:prompt:name and server:resource:uri, the last two also as globs. Two names must differ in more than case, and may not be a server's name."`
 	Tools    *fileTools             `json:"tools,omitempty" jsonschema_description:"Which toolsets and tools are offered at all. A request can only narrow this."`
-	Review   *fileReview            `json:"review,omitempty" jsonschema_description:"Rules for decisions, in addition to the current ones of people."`
+	Review   *fileReview            `json:"review,omitempty" jsonschema_description:"Rules about approvals, in addition to the decisions of people."`
 	Gateway  *fileGateway           `json:"gateway,omitempty" jsonschema_description:"How the gateway answers."`
 	Audit    *fileAudit             `json:"audit,omitempty" jsonschema_description:"What the gateway keeps about calls."`
 	Stop     *fileStop              `json:"stop,omitempty" jsonschema_description:"Emergency stops of servers, agents or everything. They override all other settings. Agents still find the tools, as server_disabled. Stops at /admin/stop count in addition."`

@@ -17,8 +17,8 @@ import (
 // maxSize is the largest file that is read, in bytes.
 const maxSize = 1 << 20
 
-// Override returns a with the operator's hints for the tool of that bare name: every matching
-// override applies, in the order of the file.
+// Override returns the annotations of the tool with that bare name after the operator's hints have
+// replaced some of them: every matching override applies, in the order of the file.
 func (s Server) Override(name string, a tool.Annotations) tool.Annotations {
 	for _, o := range s.Annotations {
 		if tool.MatchGlob(o.Glob, name) {

@@ -62,7 +62,7 @@ func (r *reader) url(from int) {
 	to := r.at + len(strings.TrimRight(r.str[r.at:end], ".;:!?*"))
 	scheme := strings.ToLower(r.str[from:r.at])
 	host := r.str[r.at+len("://") : max(to, r.at+len("://"))]
-	if r.isURI() { // the scan continues in it, because a path may lead to keys
+	if r.isURI() { // the scan continues inside the URI, because its path may lead to keys
 		r.at += len("://")
 		return
 	}
@@ -260,7 +260,7 @@ func (r *reader) tag() {
 // closes reports whether the text closes a tag that opens here.
 func (r *reader) closes(name string) bool {
 	if strings.HasPrefix(r.str[r.at:], "</") {
-		return false // it was checked at its opening tag
+		return false // a closing tag was checked at its opening tag
 	}
 	if r.closed == nil {
 		r.closed = map[string]bool{}

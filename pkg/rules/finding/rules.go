@@ -49,8 +49,8 @@ var classes = map[string]string{
 }
 
 // Rules are sequences of classes. A number between two classes is how many other words may be
-// between them; no sequence crosses the end of a sentence. with is a class that the sentence must
-// also contain.
+// between them; no sequence crosses the end of a sentence. The field with names a class that the
+// sentence must also contain.
 var rules = []struct{ code, sequence, with string }{
 	{override, "IGNORE 3 PRIOR 3 RULES", ""},
 	{override, "IGNORE 3 RULES 1 PRIOR", ""},

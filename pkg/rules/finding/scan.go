@@ -43,7 +43,7 @@ func (s *scanner) read(raw []byte) {
 	s.each(raw, s.text)
 }
 
-// each calls do with each string of a JSON text. It stops at invalid JSON.
+// each calls the function do with each string of a JSON text. It stops at invalid JSON.
 func (s *scanner) each(raw []byte, do func(string)) {
 	s.dec = jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	defer func() { s.dec, s.isName = nil, false }()

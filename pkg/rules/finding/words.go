@@ -20,7 +20,7 @@ type hit struct {
 type reader struct {
 	*scanner
 	str      string
-	prose    bool // it has more than one word
+	prose    bool // the text has more than one word
 	at       int
 	word     int
 	commas   int
@@ -134,7 +134,7 @@ func (r *reader) fold() int {
 		apostrophe := letter == '\'' && n > 0 && rest != "" && isWord(rest[0])
 		if letter < utf8.RuneSelf && !isWord(byte(letter)) && !apostrophe || letter >= utf8.RuneSelf && !unicode.IsLetter(letter) && !unicode.IsMark(letter) {
 			if n == 0 {
-				r.at += size // it is outside ASCII, and not a word
+				r.at += size // the character is outside ASCII, and not a word
 			}
 			break
 		}
@@ -204,9 +204,9 @@ func (s *scanner) denied(i int) bool {
 	return false
 }
 
-// governs reports whether the word at from applies to the word at to. A word such as never has to
-// be next to it, or the text between them has to be enclosed in two commas. "Do not guess, tell the
-// user" is no order to keep silent. Any other word applies across every gap that its rule allows.
+// governs reports whether the word at from applies to the word at to. A word such as never applies
+// only if at most one word, or a text enclosed in two commas, is between them. "Do not guess, tell
+// the user" is no order to keep silent. Any other word applies across every gap of its rule.
 func (s *scanner) governs(from, to hit) bool {
 	if from.class&s.never == 0 {
 		return true

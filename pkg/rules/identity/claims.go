@@ -37,7 +37,7 @@ type ClaimMap struct {
 	TierGroups []TierGroup // the tiers of their members, in addition to scopes
 
 	AdminClaim string // claim that lists groups or roles; "": groups
-	Roles      Roles  // what members of these groups may do at /admin; a caller with the scope is an [Operator]
+	Roles      Roles  // what members of these groups may do at /admin; a caller with the scope admin is an [Operator]
 }
 
 // A TierGroup is a group whose members have a tier and the weaker tiers.
@@ -103,7 +103,7 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	}
 	// Cognito marks an identity token by this claim.
 	if use, ok := claims["token_use"]; ok && use != "access" {
-		return Agent{}, errors.New("it is no access token")
+		return Agent{}, errors.New("the token is not an access token")
 	}
 	a := Agent{ID: id, Way: WayJWT, Claims: maps.Clone(claims)}
 	person, err := personOf(claims)
@@ -169,9 +169,9 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 }
 
 // personOf returns the sub of a person's token. It returns "" if the token has no sub, or belongs
-// to a client itself. A client's token has a sub that names the client (RFC 9068; Okta has it as
-// cid), or the marks of Auth0 and Entra. A sub that is too long or invalid is an error: without
-// it, two people of one agent id would count as one caller.
+// to a client itself. A client's token has a sub that names the client (RFC 9068; Okta's claim cid
+// names it, too), or the marks of Auth0 and Entra. A sub that is too long or invalid is an error:
+// without a sub, two people of one agent id would count as one caller.
 func personOf(claims map[string]any) (string, error) {
 	sub, isText := claims[claimSubject].(string)
 	own := claims["client_id"] == sub || claims["azp"] == sub || claims["cid"] == sub || claims["gty"] == "client-credentials" || claims["idtyp"] == "app"

@@ -59,8 +59,8 @@ func (o Outcome) Recorded() bool { return o.Status != "" }
 // should be tried again.
 func (o Outcome) Stale(now time.Time) bool { return now.Sub(o.CheckedAt) >= o.Status.TTL() }
 
-// TTL returns how long an outcome of that status is kept. It fulfills [Outcome.Message]: the next
-// sync or call retries after a transient failure.
+// TTL returns how long an outcome of that status is kept. After a transient failure this time is
+// short, so that the next sync or call retries, as [Outcome.Message] promises.
 func (s Status) TTL() time.Duration {
 	switch s {
 	case Available:

@@ -25,7 +25,7 @@ const (
 	ReasonSignInRequired    = "sign_in_required"   // 401 without a credential: it needs a token
 	ReasonCredentialExpired = "credential_expired" //nolint:gosec // not a credential; the gateway's sign-in has ended
 	ReasonClientRefused     = "client_refused"     // the issuer refused the client of a sign-in
-	ReasonIssuerChanged     = "issuer_changed"     // the server of a sign-in has another issuer
+	ReasonIssuerChanged     = "issuer_changed"     // the server names another issuer than at the sign-in
 	ReasonResourceMismatch  = "resource_mismatch"  // the metadata describe another resource
 	ReasonScopeNotAllowed   = "scope_not_allowed"  // the config does not allow the scopes
 	ReasonForbidden         = "forbidden"          // 402, 403, 451
@@ -36,7 +36,7 @@ const (
 	ReasonTooLarge          = "too_large"          // the result of a call is over a limit; the server works
 	ReasonVersion           = "version"            // no protocol version in common
 	ReasonUpstreamError     = "upstream_error"     // a JSON-RPC error of the server's own
-	ReasonCredentialMissing = "credential_missing" //nolint:gosec // not a credential; it cannot be had
+	ReasonCredentialMissing = "credential_missing" //nolint:gosec // not a credential; the gateway cannot read the server's credential
 	ReasonInternal          = "internal"           // a fault of this program
 	ReasonUnknown           = "unknown"            // anything else
 	ReasonNeedsCommand      = "needs_command"      // the server is a program, and this gateway starts none

@@ -173,7 +173,7 @@ func (l *literals) kind(t cedar.EntityType) {
 	}
 }
 
-// compare checks the literal b that the attribute a is compared with.
+// compare checks the literal in a comparison, if a is a known attribute and b a literal.
 func (l *literals) compare(a, b ast.IsNode) {
 	access, _ := a.(ast.NodeTypeAccess)
 	literal, _ := b.(ast.NodeValue)

@@ -65,7 +65,7 @@ func Parse(data []byte) (*Policy, error) {
 		if len(p.forbids) == 0 {
 			faults = append(faults, r.fault("this permit "+what+"; write a forbid for what shall be denied"))
 		} else {
-			p.warnings = append(p.warnings, r.fault("this permit "+what+"; an exception from a forbid is written as its unless"))
+			p.warnings = append(p.warnings, r.fault("this permit "+what+"; write an exception from a forbid as its unless clause"))
 		}
 	}
 	if len(faults) > 0 {
@@ -75,7 +75,7 @@ func Parse(data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// attributes adds to names the name of every attribute that a rule reads, of any entity.
+// attributes adds the name of every attribute that a rule reads, of any entity, to the set names.
 func attributes(policy *ast.Policy, names map[cedar.String]bool) {
 	inspect(policy, func(n ast.IsNode) {
 		switch n := n.(type) {

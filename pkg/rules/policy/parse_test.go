@@ -106,7 +106,7 @@ func TestParseWarnings(t *testing.T) {
 		{"more than five claims", when(`principal has a && principal has b && principal has c && principal has d && principal has e && principal has f && principal.f == "x"`), ""},
 		{"an unguarded claim", when(`principal.org.unit == "x" || principal.team == "x"`), "1:1: reads principal.org, principal.team" + bare},
 		{"a narrow permit beside a forbid", "@id(\"p\") permit(principal == Agent::\"x\", action, resource);\nforbid(principal, action, resource);",
-			"1:1: p: this permit grants nothing: everything that no forbid matches is permitted; an exception from a forbid is written as its unless"},
+			"1:1: p: this permit grants nothing: everything that no forbid matches is permitted; write an exception from a forbid as its unless clause"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, mustParse(t, tt.src).Warnings().Error()); diff != "" {

@@ -124,7 +124,7 @@ func (j *judge) memo(key string, make func() Verdict) Verdict {
 	return v
 }
 
-// rule returns the rule of that id in the authorizer.
+// rule returns the rule that has this id in the authorizer.
 func (j *judge) rule(id cedar.PolicyID) rule {
 	i, err := strconv.Atoi(string(id))
 	if err != nil {

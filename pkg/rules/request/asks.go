@@ -12,17 +12,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Asks has the operations of the function that agents call. It cannot grant.
+// Asks has the operations of the function that agents call. None of them grants access.
 type Asks interface {
 	// List returns the requests of the agent with this key, as of every write that returned
-	// before it began. If there are none, it returns the zero List and no error.
+	// before List began. If there are none, it returns the zero List and no error.
 	List(ctx context.Context, key string) (List, error)
 
-	// PutList stores a if the stored revision is still a.Rev (0: must not exist yet) and returns
-	// it at its new Rev, or [ErrConflict] if another writer came first. In the same write it
-	// stores a pointer to the request with the id added, and the request's arguments, if it has
-	// some. If added is "" it stores neither. If there is already a request with that id it
-	// returns [ErrConflict]. It refuses what [List.Check] and [List.Added] refuse.
+	// PutList stores the list if the stored revision is still a.Rev (0: must not exist yet). It
+	// returns the list at its new Rev, or [ErrConflict] if another writer came first. If added is
+	// not "", the same write stores a pointer to the request with this id, and the request's
+	// arguments, if there are any. If the id is already in use, it returns [ErrConflict]. It
+	// refuses what [List.Check] and [List.Added] refuse.
 	PutList(ctx context.Context, a List, added string, arguments json.RawMessage) (List, error)
 
 	// Granted returns the decisions about the requests of the agent with this key, as List does.
@@ -31,9 +31,9 @@ type Asks interface {
 	// Use records that the confirmed call of a request is made now. The error is nil for the first
 	// use; used is then now, to the microsecond. For any other use the error is [ErrUsed], and used
 	// is the time of the first use. If two calls come at the same time, one gets ErrUsed. After any
-	// other error it is unknown whether the use was recorded, and the call must not be made. keep
-	// is when the confirmation ends. The record of the use is stored after that for as long as the
-	// decision.
+	// other error it is unknown whether the use was recorded, and the call must not be made. The
+	// confirmation ends at the time keep. After that, the store keeps the record of the use for as
+	// long as the decision.
 	Use(ctx context.Context, request string, now, keep time.Time) (used time.Time, err error)
 }
 

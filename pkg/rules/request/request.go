@@ -121,7 +121,7 @@ type Request struct {
 // Item returns the id of the requested item.
 func (r Request) Item() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool, Kind: r.Kind} }
 
-// OneCall reports whether it is about one call.
+// OneCall reports whether the request is about one call.
 func (r Request) OneCall() bool { return r.Args != "" }
 
 // About returns the request with its item set.

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 )
 
-// Encode returns a at its next revision, and its stored form.
+// Encode returns the list at its next revision, and its stored form.
 func (a List) Encode() (next List, data []byte, err error) {
 	if err := a.Check(); err != nil {
 		return List{}, nil, err
@@ -68,7 +68,7 @@ func DecodeGrantedDoc(d document.Doc) (g Granted, err error) {
 
 func mine(key string, a Agent) error {
 	if a.Key() != key {
-		return fmt.Errorf("they are of agent %.64q, but stored under the key of another", a.ID)
+		return fmt.Errorf("they are of agent %.64q, but stored under the key of another agent", a.ID)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (d *differ) compare(ax, ay, bx, by int32) {
 // A front is the range of diagonals that one of the two searches has reached.
 type front struct{ min, max int32 }
 
-// grow adds one more diagonal on either side, if there is one, and sets it to none.
+// grow adds one more diagonal on either side, if there is one, and sets it to the argument none.
 func (f *front) grow(reached []int32, origin, least, most, none int32) {
 	if f.min > least {
 		f.min--

@@ -47,7 +47,7 @@ func (w *walk) argument(key, path string, p pair) {
 }
 
 // argumentsOf returns a list of arguments as an object with a member for each; nil: there are
-// none. ok is false if the list does not have the form of a prompt's.
+// none. ok is false if the list does not have the form of a prompt's arguments.
 func argumentsOf(list *rawjson.Node) (byName *rawjson.Node, ok bool) {
 	if list == nil {
 		return nil, true

@@ -276,7 +276,7 @@ func (w *walk) named(key, path string, p pair) bool {
 	return true
 }
 
-// others reports whether members without a name in the schema are accepted.
+// others reports a change of the rule for members that the schema does not name.
 func (w *walk) others(key, path string, p pair) {
 	if p.a.Object() && p.b.Object() {
 		w.schema(join(path, "*"), p)
@@ -304,8 +304,8 @@ func (w *walk) bound(key, path string, p pair, sign float64) bool {
 	return true
 }
 
-// rule reports a keyword that restricts values, if a program cannot compare how strict two of its
-// values are.
+// rule reports a change of a keyword such as pattern: it restricts values, but a program cannot
+// compare how strict two of its values are.
 func (w *walk) rule(key, path string, p pair) bool {
 	why := riskUnknown
 	switch {

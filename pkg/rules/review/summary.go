@@ -175,8 +175,8 @@ func (p pair) arrays() bool {
 
 // A walk collects items.
 type walk struct {
-	items []Item // the first ones
-	risky []Item // the first later ones with a risk
+	items []Item // the first items, at most maxItems
+	risky []Item // items with a risk that no longer fit into items, at most maxItems
 	count int    // number of items
 	input bool   // this part is the tool's input, where more is more power
 	depth int
@@ -193,7 +193,7 @@ func (w *walk) add(op, what, path, text, risk string) {
 	}
 }
 
-// risk returns r if holds is set.
+// risk returns r, or "" if the condition does not hold.
 func risk(holds bool, r string) string {
 	if holds {
 		return r
@@ -201,10 +201,10 @@ func risk(holds bool, r string) string {
 	return ""
 }
 
-// risk returns r if holds is set and the part is the tool's input.
+// risk returns r if the condition holds and the part is the tool's input; otherwise "".
 func (w *walk) risk(holds bool, r string) string { return risk(holds && w.input, r) }
 
-// each calls do for the different members of two objects, by name.
+// each calls the function do for each member that differs between two objects, sorted by name.
 func (w *walk) each(p pair, do func(key string, p pair)) {
 	a, b := p.a.Members(), p.b.Members()
 	keys := make([]string, 0, len(a)+len(b))

@@ -65,8 +65,8 @@ func runs(before, now string, cut func(string) iter.Seq[string], tidy bool) []Ru
 	return out
 }
 
-// eachRun calls do for ranges of pieces: equal or deleted pieces of the old text, and inserted
-// pieces of the new text.
+// eachRun calls the function do for ranges of pieces: equal or deleted pieces of the old text, and
+// inserted pieces of the new text.
 func eachRun(deleted, inserted []bool, do func(op Op, from, to int)) {
 	add := func(op Op, from, to int) {
 		if from < to {
@@ -113,7 +113,7 @@ func newPieces(text string, cut func(string) iter.Seq[string]) pieces {
 	return p
 }
 
-// slice returns the text of the pieces with an index from from to to-1.
+// slice returns the text of the pieces with the indexes [from:to].
 func (p pieces) slice(from, to int) string {
 	start := int32(0)
 	if from > 0 {

@@ -29,7 +29,7 @@ var (
 // identity.Agent.Owner makes one. Each field also has to be in [Owner.Parts].
 type Owner struct {
 	Way   string // how the agent proved its identity: two ways may use one id
-	Agent string // its id; "" without a way: all agents, if the server's operator set it so
+	Agent string // its id; "" if Way is "", too: all agents share the session ("session": "shared")
 	User  string // on whose behalf the agent acts: issuer, space, sub; "": its credential names nobody
 
 	Client string // one of the caller's clients, by its session with the gateway; "": a client without a session
@@ -93,7 +93,7 @@ func (k Key) ID() string {
 
 // A Session has what a client needs to continue a session.
 type Session struct {
-	ID      secret.Text // Mcp-Session-Id: for some servers its bearer is the agent
+	ID      secret.Text // Mcp-Session-Id: some servers accept whoever sends it as the agent
 	Version string      // the negotiated protocol version
 	Expires time.Time   // to the second; deleted afterwards
 }

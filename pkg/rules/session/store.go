@@ -15,7 +15,7 @@ type Store struct{ docs document.Store }
 // NewStore returns the sessions in docs.
 func NewStore(docs document.Store) *Store { return &Store{docs} }
 
-// Get returns the session under k, as of every write that returned before it began, or
+// Get returns the session under k, as of every write that returned before Get began, or
 // [ErrNotFound].
 func (x *Store) Get(ctx context.Context, k Key) (_ Session, err error) {
 	defer document.Wrap(&err, document.ErrConflict, "get session of %q", k.Server)
@@ -46,9 +46,9 @@ func (x *Store) Put(ctx context.Context, k Key, s Session, old secret.Text) (_ S
 	})
 }
 
-// Delete removes the session with the id of s from under k. If it expires later than s, another
-// caller has used it since, and the error is [ErrConflict]. An absent or different session is no
-// error.
+// Delete removes the session under k if it has the id of s. If the stored session expires later
+// than s, another caller has used it, and the error is [ErrConflict]. An absent or different
+// session is no error.
 func (x *Store) Delete(ctx context.Context, k Key, s Session) (err error) {
 	defer document.Wrap(&err, document.ErrConflict, "delete session of %q", k.Server)
 	_, err = document.Retry(ctx, document.ErrConflict, func() (document.Doc, error) {

@@ -90,7 +90,7 @@ func (r *renderer) render(s *rawjson.Node, depth int) expr {
 	return e
 }
 
-// shape uses the first keyword that says the most.
+// shape tries the keywords in the order of how much they say about a value, and uses the first.
 func (r *renderer) shape(s *rawjson.Node, depth int) expr {
 	switch {
 	case s.Has("$ref"):

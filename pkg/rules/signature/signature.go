@@ -95,7 +95,7 @@ func parameters(schema json.RawMessage) (string, bool) {
 // length returns how many characters a list has.
 func length(list []string) int { return utf8.RuneCountInString(strings.Join(list, ", ")) }
 
-// fit joins the first texts of the list that fit into room, and more.
+// fit joins the first texts of the list, as many as fit into room characters, and the sign "…".
 func fit(list []string, room int) string {
 	var out strings.Builder
 	room -= utf8.RuneCountInString(more)

@@ -11,7 +11,7 @@ import (
 // Keys are a gateway's accepted keys.
 type Keys struct {
 	Current  Key       // new tokens are made under it
-	Previous Key       // the one before; zero: none
+	Previous Key       // the key before Current; zero: none
 	Since    time.Time // when Current replaced it; zero: unknown
 	Until    time.Time // end of tokens under Previous; zero: no end
 
@@ -45,7 +45,7 @@ func (k Keys) PreviousTaken(now time.Time) bool {
 
 const (
 	// keysEvery is the interval at which a process reads its keys again. A withdrawn key may still
-	// count for this long, and a replaced key is noticed within it.
+	// count for this long, and a process notices a replaced key within this time.
 	keysEvery = 10 * time.Minute
 
 	// keysSoon is the shortest time between two reads because of a token under no known key, which
@@ -90,8 +90,8 @@ func OneKey(k Key) *KeyRing {
 // Keys returns the keys. It returns an error if none was ever read.
 func (r *KeyRing) Keys(ctx context.Context) (Keys, error) { return r.held.Get(ctx, keysEvery) }
 
-// Newest returns keys that are at most a few seconds old. If they cannot be read now, it returns
-// the previous ones, and Err returns the reason.
+// Newest returns keys that were read a few seconds ago at most. If they cannot be read now, it
+// returns the keys of the last successful read, and Err returns the reason.
 func (r *KeyRing) Newest(ctx context.Context) (Keys, error) { return r.held.Fresh(ctx, keysSoon) }
 
 // Err returns why the last read of the keys failed; nil: it succeeded.

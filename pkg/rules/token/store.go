@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 )
 
-// part has all tokens. In DynamoDB one partition allows three thousand reads a second, and a hot
-// one is split by ID.
+// part is the partition of all tokens. DynamoDB allows three thousand reads a second of one
+// partition, and splits a hot partition by ID.
 const part = "TOKENS"
 
 // A Store keeps tokens. It is safe for concurrent use.
@@ -18,7 +18,7 @@ type Store struct{ docs document.Store }
 // NewStore returns the tokens in docs.
 func NewStore(docs document.Store) *Store { return &Store{docs} }
 
-// Token returns the token as of every write that returned before it began, or [ErrNotFound].
+// Token returns the token as of every write that returned before Token began, or [ErrNotFound].
 func (s *Store) Token(ctx context.Context, id string) (t Token, err error) {
 	defer document.Wrap(&err, ErrConflict, "get token %q", id)
 	d, err := document.Find(ctx, s.docs, docKey(id), ErrNotFound)

@@ -96,7 +96,7 @@ const (
 	inQuery = `/\?#&`
 )
 
-// eachPart returns s with do applied to each part between separators.
+// eachPart replaces each part of s between separators by the text that do returns for the part.
 func eachPart(s, separators string, do func(string) string) string {
 	var b strings.Builder
 	for {
@@ -112,7 +112,7 @@ func eachPart(s, separators string, do func(string) string) string {
 // normalPart returns the normal form of one part, percent-encoded if it differs from the original.
 func normalPart(sent, separators string, keepParams bool) string {
 	decoded := decodeAll(sent)
-	normal := eachPart(text.Normal(decoded), separators, func(s string) string { // an encoded separator is one, too
+	normal := eachPart(text.Normal(decoded), separators, func(s string) string { // an encoded separator is a separator, too
 		if s == "." || s == ".." {
 			return s
 		}
@@ -125,7 +125,7 @@ func normalPart(sent, separators string, keepParams bool) string {
 	if normal == decoded {
 		return sent
 	}
-	return strings.ReplaceAll(url.PathEscape(normal), "%3B", ";") // the remaining ones have a meaning
+	return strings.ReplaceAll(url.PathEscape(normal), "%3B", ";") // the remaining semicolons have a meaning
 }
 
 // decodeAll removes percent-encoding, at most [maxDecodings] times.

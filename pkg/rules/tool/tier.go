@@ -65,7 +65,7 @@ type Annotations struct {
 	OpenWorldHint   *bool  `json:"openWorldHint,omitempty"`
 }
 
-// Override returns a with every hint of o instead of its own.
+// Override returns the annotations after every hint that o sets has replaced the hint of a.
 func (a Annotations) Override(o Annotations) Annotations {
 	return Annotations{
 		Title:           cmp.Or(o.Title, a.Title),

@@ -74,10 +74,10 @@ func (q *query) ignore(name string) bool {
 // tool adds the named tool to asked.
 func (q *query) tool(name string, asked *group) {
 	numbers, server, bare := q.lookup(name)
-	visible := only(numbers, q.view.visible)
+	visible := intersect(numbers, q.view.visible)
 	candidates := visible
 	if len(candidates) > 1 { // the path may distinguish them
-		candidates = only(candidates, q.within)
+		candidates = intersect(candidates, q.within)
 	}
 	switch {
 	case len(candidates) > 1:
@@ -97,8 +97,8 @@ func (q *query) tool(name string, asked *group) {
 	}
 }
 
-// only returns the numbers that are in s.
-func only(numbers []int, s tool.Set) []int {
+// intersect returns those of the numbers that are in s.
+func intersect(numbers []int, s tool.Set) []int {
 	return slices.DeleteFunc(slices.Clone(numbers), func(i int) bool { return !s.Has(i) })
 }
 
@@ -142,7 +142,7 @@ func (q *query) unresolved(server int, bare string, patterns []pattern) bool {
 // fault even in a lenient request, because with a typo the tool would stay in the selection.
 func (q *query) exclude(name string, asked tool.Set) {
 	numbers, server, bare := q.lookup(name)
-	known := only(numbers, q.view.known)
+	known := intersect(numbers, q.view.known)
 	for _, n := range known {
 		asked.Remove(n)
 	}

@@ -45,7 +45,7 @@ func (s Selection) ServerToolsets(name string) []string {
 	if !ok {
 		return nil
 	}
-	visible, incomplete := only(s.bound.own[server], s.view.visible), s.bound.incomplete(server)
+	visible, incomplete := intersect(s.bound.own[server], s.view.visible), s.bound.incomplete(server)
 	patterns := slices.Clip(s.view.patterns)
 	var out []string
 	for _, g := range s.bound.sorted {

@@ -38,8 +38,8 @@ type Store interface {
 	// [KeepMinutes] and [KeepHours].
 	Add(ctx context.Context, minutes map[time.Time]*Tally) error
 
-	// Each calls do for each stored minute or hour that begins in [from, to), the oldest first.
-	// The tally is valid only during the call.
+	// Each calls the function do for each stored minute or hour that begins in [from, to), the
+	// oldest first. The tally is valid only during the call.
 	Each(ctx context.Context, u Unit, from, to time.Time, do func(start time.Time, t *Tally)) error
 }
 

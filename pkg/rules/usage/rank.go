@@ -54,8 +54,8 @@ func rows(of map[string]*Row) []Row {
 	return out
 }
 
-// Most returns the rows with a positive value of of, the largest first. Rows without a name come
-// last.
+// Most returns the rows for which the function of returns a positive value, the largest value
+// first. Rows without a name come last.
 func Most(rows []Row, of func(Row) int) []Row {
 	out := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return of(r) == 0 })
 	slices.SortStableFunc(out, func(a, b Row) int {
