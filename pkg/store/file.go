@@ -32,9 +32,9 @@ func Replace(root *os.Root, from, to string) error { return root.Rename(from, to
 func Create(root *os.Root, from, to string) error { return root.Link(from, to) }
 
 // Write writes the whole file or nothing, even if the program is killed. write gets a temporary
-// file in the same folder. Write syncs it, and Place then gives it its name. If anything fails
-// before that, Write removes the temporary file and the folder is unchanged. An error names the
-// file instead of the temporary file.
+// file in the same folder. Write syncs that file, and Place then gives it the final name. If
+// anything fails before that, Write removes the temporary file, and the folder is unchanged. An
+// error names the file instead of the temporary file.
 func (f File) Write(write func(temp *os.File) error) (err error) {
 	folder := filepath.Dir(f.Name)
 	temp := filepath.Join(folder, TempName+f.Label+rand.Text())
@@ -43,7 +43,7 @@ func (f File) Write(write func(temp *os.File) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Root.Remove(temp) }() // after a success it is gone, or has two names
+	defer func() { _ = f.Root.Remove(temp) }() // after a success, temp is gone, or a second name of the file
 	err = write(out)
 	if err = errors.Join(err, out.Chmod(f.Mode), out.Sync(), out.Close()); err != nil {
 		return err

@@ -357,7 +357,7 @@ func TestRequestOfDisabled(t *testing.T) {
 	h := newFixture(t)
 	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/disable", `{}`)
 	id := h.Asks(bot, "fs:read_file", "", "")
-	says(t, h.small("/admin/requests/"+id), "a person disabled it, or blocked this definition", "A person disabled it, and it is enabled again for all of them.", `value="allowed 60"`)
+	says(t, h.small("/admin/requests/"+id), "a person disabled it, or blocked this definition", "A person disabled it; the approval also enables it for all agents.", `value="allowed 60"`)
 	h.verdict(id, "approved")
 	if s := h.Status("fs:read_file"); s != lock.None {
 		t.Errorf("fs:read_file is %q, want callable", s)

@@ -162,11 +162,9 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.Next, p.Form = safeNext(r.PostForm.Get("next")), keptOf(r.PostForm)
-	code, typed := r.PostForm.Get(
-		"code",
-	), secret.New(
-		strings.TrimSpace(r.PostForm.Get("key")),
-	) // pasted
+	code := r.PostForm.Get("code")
+	// People paste the secret, perhaps with white space around it.
+	typed := secret.New(strings.TrimSpace(r.PostForm.Get("key")))
 	if p.Issuer != "" && r.PostForm.Has("issuer") && typed.Reveal() == "" {
 		c.leave(w, r, p)
 		return

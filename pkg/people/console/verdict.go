@@ -19,8 +19,8 @@ import (
 type verdictForm struct {
 	Approve, Allow, Confirm, Decline, End bool
 
-	Opens   string // a second effect of an approval
-	Not     string // why nobody can allow it to one agent only; "": see Allow and Nothing
+	Opens   string // what an approval enables in addition, as a sentence; "": nothing
+	Not     string // why Allow is not possible; "": it is, or the page need not say why not
 	Nothing string // why no verdict is possible; "": a verdict is possible
 }
 
@@ -49,7 +49,7 @@ func (p *requestPage) offer() {
 		p.Not = reason(request.Allowed)
 	}
 	if r := p.Tool.Record; p.Approve && r != nil && r.Disabled {
-		p.Opens = " A person disabled it, and it is enabled again for all of them."
+		p.Opens = " A person disabled it; the approval also enables it for all agents."
 	}
 }
 

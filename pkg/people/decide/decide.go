@@ -21,7 +21,7 @@ import (
 // maxWriters limits how many records one request reads or writes at the same time.
 const maxWriters = 8
 
-// forEach calls do with every number below n, with at most maxWriters calls at once.
+// forEach calls the function do with every number below n, with at most maxWriters calls at once.
 func forEach(n int, do func(i int)) {
 	var g errgroup.Group
 	g.SetLimit(maxWriters)
@@ -152,7 +152,7 @@ func (d *Service) record(ctx context.Context, id tool.ID) (*approval.Record, err
 	return &r, err
 }
 
-// storedRecord returns the record like record does. If the store lost the record, storedRecord
+// storedRecord returns the item's record in the store. If the store lost the record, storedRecord
 // restores it first, so that the next decision builds on it.
 func (d *Service) storedRecord(ctx context.Context, id tool.ID) (*approval.Record, error) {
 	found, err := d.record(ctx, id)

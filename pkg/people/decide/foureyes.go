@@ -60,8 +60,8 @@ func (d *Service) Notices(ctx context.Context) (out []state.Reason) {
 	return out
 }
 
-// asOnePerson wraps how so that it approves nothing that takes two people. Such a definition waits
-// for approval.
+// asOnePerson wraps a reconciler so that it approves nothing that takes two people. Such a
+// definition waits for approval.
 func asOnePerson(v *state.View, how catalog.Reconciler) catalog.Reconciler {
 	return func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
 		next, entry, err := how(r, actor, now)

@@ -38,7 +38,7 @@ type ReconciledItem struct {
 }
 
 // Restore restores every lost record from the catalog. If this process reads the audit files, it
-// also restores what people closed since.
+// also repeats what people locked or revoked after the catalog was made.
 func (d *Service) Restore(ctx context.Context) (Reconciliation, error) {
 	return d.reconcile(
 		ctx,

@@ -46,15 +46,15 @@ type Event struct {
 	Agent   string    `json:"agent,omitempty"`   // id of the requesting agent
 	Request string    `json:"request,omitempty"` // id
 	OneCall bool      `json:"one_call,omitempty"`
-	Verdict string    `json:"verdict,omitempty"` // of decided
+	Verdict string    `json:"verdict,omitempty"` // of the kind decided
 	By      string    `json:"by,omitempty"`      // who decided, or made the request for the agent
 	Path    string    `json:"path"`              // of the page, below the gateway's address; "": the page of the event's request
 
 	Status  outcome.Status `json:"status,omitempty"`  // of server_down and connection_ended
-	Reason  string         `json:"reason,omitempty"`  // and one of [outcome.Reasons]
-	File    string         `json:"file,omitempty"`    // of config_refused: its key
-	Faults  int            `json:"faults,omitempty"`  // and how many it has
-	Stays   bool           `json:"stays,omitempty"`   // and an earlier version stays in use
+	Reason  string         `json:"reason,omitempty"`  // of the same kinds: one of [outcome.Reasons]
+	File    string         `json:"file,omitempty"`    // of config_refused: key of the file
+	Faults  int            `json:"faults,omitempty"`  // of config_refused: number of faults
+	Stays   bool           `json:"stays,omitempty"`   // of config_refused: an earlier version stays in use
 	Waiting int            `json:"waiting,omitempty"` // number of requests that the event is about
 }
 

@@ -34,17 +34,17 @@ const (
 )
 
 // ErrHeld says that another process has the file open.
-var ErrHeld = errors.New("another process holds the file; stop that one first, or use another folder")
+var ErrHeld = errors.New("another process holds the file; stop that process first, or use another folder")
 
 // A Store is an [approval.Store] and a [document.Store] in one file.
 type Store struct {
 	guard
 	o       store.Options
 	swept   time.Time    // when expired documents were last removed; only write transactions use it
-	wrote   writeCounter // records, since the file was opened
+	wrote   writeCounter // counts the records that were written since the file was opened
 	scratch string       // folder of a copy that is removed with Close; "": none
 	isCopy  bool         // for [Store.RestoreBackup]; converts only the restored parts
-	before  string       // path of the copy from before a conversion; "": none
+	before  string       // path of the copy that was made before a conversion; "": none
 }
 
 var (

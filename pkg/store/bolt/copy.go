@@ -171,7 +171,8 @@ func isApprovals(tx *bbolt.Tx) error {
 		return fmt.Errorf("%w: it is a database of another kind, without approvals or documents", ErrNoCopy)
 	}
 	if tx.Bucket(feed) != nil {
-		return fmt.Errorf("%w: an earlier version wrote it, in another form: open it once with portcullis in a folder of its own, and back that up", ErrNoCopy)
+		return fmt.Errorf("%w: an earlier version wrote it, in another form: start portcullis "+
+			"once in a new folder with only this file, and make a copy there", ErrNoCopy)
 	}
 	return nil
 }
@@ -212,13 +213,13 @@ func fit(tx *bbolt.Tx, now time.Time) (c Contents, err error) {
 	}
 	return c, eachDoc(tx, stopsKey.Part, func(d document.Doc) error {
 		if _, err := stop.Decode(d.Data); err != nil {
-			return fmt.Errorf("%w: what it says is stopped cannot be read: %w", ErrNoCopy, err)
+			return fmt.Errorf("%w: its list of stops cannot be read: %w", ErrNoCopy, err)
 		}
 		return nil
 	})
 }
 
-// eachRecord calls do with every record of a file, which may lack some buckets.
+// eachRecord calls the function do with every record of a file, which may lack some buckets.
 func eachRecord(tx *bbolt.Tx, do func(approval.Record) error) error {
 	for _, name := range [][]byte{records, itemRecords} {
 		b := tx.Bucket(name)
@@ -239,7 +240,7 @@ func eachRecord(tx *bbolt.Tx, do func(approval.Record) error) error {
 	return nil
 }
 
-// eachToken calls do with every token of a file, and its document.
+// eachToken calls the function do with every token of a file, and its document.
 func eachToken(tx *bbolt.Tx, do func(token.Token, document.Doc) error) error {
 	return eachDoc(tx, tokenPart, func(d document.Doc) error {
 		t, err := token.Decode(d.Data, d.Mark)
@@ -250,7 +251,7 @@ func eachToken(tx *bbolt.Tx, do func(token.Token, document.Doc) error) error {
 	})
 }
 
-// eachDoc calls do with every document of a part.
+// eachDoc calls the function do with every document of a part.
 func eachDoc(tx *bbolt.Tx, part string, do func(document.Doc) error) error {
 	prefix := docKey(document.Key{Part: part})
 	c := tx.Bucket(documents).Cursor()

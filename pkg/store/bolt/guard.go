@@ -18,7 +18,7 @@ import (
 )
 
 // ErrDamaged says that the file exists but is unusable. Nothing was written into the file.
-var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy and takes what was decided from the catalog")
+var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy of the file and restores the decisions from the catalog")
 
 // begin makes the whole file if it does not exist. If the disk is full, it makes no file, because
 // later starts would read a part of a file as a damaged file.
@@ -80,7 +80,7 @@ type guard struct {
 // A write is a part of a transaction, with its result.
 type write struct {
 	do   func(*bbolt.Tx) error
-	done chan error // holds one
+	done chan error // has room for the one result of do
 }
 
 // run calls transact, which must not start goroutines that touch the database.
@@ -125,14 +125,15 @@ func (g *guard) usable(ctx context.Context) error {
 
 // update runs a write. Writes that come during a transaction share the next one, since each
 // transaction waits for the disk, and a first sync writes a record for every tool. update may call
-// do more than once. bbolt's own Batch writes on a goroutine where a panic cannot be recovered.
+// the function do more than once. bbolt's own Batch writes on a goroutine where a panic cannot be
+// recovered.
 func (g *guard) update(do func(*bbolt.Tx) error) error {
 	w := &write{do, make(chan error, 1)}
 	g.mu.Lock()
 	g.queue = append(g.queue, w)
 	first := len(g.queue) == 1
 	g.mu.Unlock()
-	if first { // the others wait for this one
+	if first { // the other callers wait until this call has written the queue
 		g.write()
 	}
 	return <-w.done

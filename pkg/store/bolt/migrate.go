@@ -35,7 +35,7 @@ func migrate(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	// Rebuild the bucket: that program left records at old places among the decisions.
+	// Rebuild the bucket: the earlier program left records at old places among the decisions.
 	if err := tx.DeleteBucket(decisions); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
 	case v == nil:
 		return nil, 0, 0, errors.New("it does not begin as a database")
 	case v.pages > uint64(len(data))/v.pageSize:
-		return nil, 0, 0, fmt.Errorf("it has %d bytes, and %d pages of %d", len(data), v.pages, v.pageSize)
+		return nil, 0, 0, fmt.Errorf("it has %d bytes, too few for %d pages of %d bytes", len(data), v.pages, v.pageSize)
 	}
 	v.seen = make([]bool, v.pages)
 	return v, root, freelist, nil
@@ -129,7 +129,7 @@ func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
 // page returns the bytes of a page that was not seen before, including its overflow pages.
 func (v *verifier) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.pages {
-		return nil, fmt.Errorf("page %d: there are %d", id, v.pages)
+		return nil, fmt.Errorf("there is no page %d: the file has %d pages, and the first two hold no data", id, v.pages)
 	}
 	head := v.data[id*v.pageSize:]
 	overflow := uint64(u32(head[12:]))
@@ -207,7 +207,7 @@ func (v *verifier) node(id uint64, page []byte) (first []byte, err error) {
 func (v *verifier) child(branch uint64, key []byte, id uint64) error {
 	first, err := v.tree(id)
 	if err == nil && !bytes.Equal(first, key) {
-		err = fmt.Errorf("page %d: it names page %d by another key than its first", branch, id)
+		err = fmt.Errorf("page %d: its key for page %d is not the first key of that page", branch, id)
 	}
 	return err
 }

@@ -90,7 +90,7 @@ func openScratch(path string, o store.Options, isCopy bool) (*Store, error) {
 	return s, nil
 }
 
-// copyFile writes the contents of the file at path to to.
+// copyFile writes the contents of the file at path to the writer.
 func copyFile(to io.Writer, path string) error {
 	from, err := os.Open(path)
 	if err != nil {

@@ -4,7 +4,7 @@
 //	SRV#<server>    TOOL#<tool>              a record; if decided, also in the index
 //	SRV#<server>    PROMPT#<prompt>          a record of a prompt
 //	SRV#<server>    RES#<SHA-256 of the URI> a record of a resource, or a template
-//	BASE#<hash>     <kind>                   time of the first list, by server identity
+//	BASE#<hash>     <kind>                   when a first list was approved, by server identity
 //	SRV#<server>    BASELINE                 the same by its name, of an earlier version
 //	AUDIT#<server>  <time>#<tool>            an audit line of a server
 //	AUDIT#@gateway  <time>#<random>          an audit event of the gateway; no server has this name

@@ -97,8 +97,8 @@ func (f form) encode(d document.Doc, writeID string) item {
 	return it
 }
 
-// unset returns the names of the attributes of the form that item it lacks. If keepMark is set,
-// unset omits the mark.
+// unset returns the names of the form's attributes that the item lacks. If keepMark is set, unset
+// omits the mark.
 func (f form) unset(it item, keepMark bool) (names []string) {
 	for _, name := range []string{f.data, f.until, "expires_at", f.markName()} {
 		if name != "" && it[name] == nil && (name != f.markName() || !keepMark) {
