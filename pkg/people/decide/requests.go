@@ -67,7 +67,7 @@ type Request struct {
 
 // A RequestDecision is a person's decision about a request.
 type RequestDecision struct {
-	Verdict request.Verdict // approved: for all agents; allowed: to this one, for Minutes; confirmed; declined; revoked
+	Verdict request.Verdict // approved: for all agents; allowed: for this agent, for Minutes; confirmed; declined; revoked
 	Hash    tool.Hash       // of the definition that the person saw; revoking needs none
 	Args    string          // hash of the arguments that the person saw; "": there are none
 	Tool    string          // id of the item that the person saw; "": not compared

@@ -63,7 +63,7 @@ func (c CSV) flush(row []string) error {
 }
 
 // splits matches each place where a program that splits cells at semicolons would begin a cell with
-// a formula. In some languages many programs do so.
+// a formula. Spreadsheet programs do so for languages that write decimals with a comma.
 var splits = regexp.MustCompile(`(;[\s"]*)([=+\-@＝＋－＠])`)
 
 // cell returns a member's value as the text of a cell. A value that is not a text is written as

@@ -13,7 +13,7 @@ type hit struct {
 	commas   int // how many commas come before it
 	sentence int
 	from, to int
-	text     string // of a name
+	text     string // quote for the finding, if the word is a tool's name; "": the text from here
 }
 
 // A reader splits one text into words.

@@ -146,10 +146,10 @@ func (g Granted) holds(d Decision, now Now) bool {
 // returns [ErrNotFound] for a revocation without a grant.
 //
 // Add never removes a valid grant to make room. If there are too many, it returns [ErrFull]. It
-// removes the oldest of the other decisions. The request of that decision stays closed, because a
-// [List] no longer has the request: people have made maxPast decisions since. At most MaxOpen of
-// these are about requests that were open before, so at least maxPast-MaxOpen requests are newer. A
-// [List] keeps fewer newer requests.
+// removes the oldest of the other decisions. The request of that decision stays closed, because the
+// [List] has dropped the request: people have made maxPast later decisions, and at most MaxOpen of
+// them are about requests that were open at the same time. So the agent has made at least
+// maxPast-MaxOpen later requests, and a [List] keeps fewer requests than that.
 func (g Granted) Add(d Decision, again bool, now time.Time) (Granted, error) {
 	list, i := slices.Clone(g.List), slices.IndexFunc(g.List, func(held Decision) bool { return held.Request == d.Request })
 	switch known := slices.Contains([]Verdict{Approved, Allowed, Confirmed, Declined, Revoked}, d.Verdict); {

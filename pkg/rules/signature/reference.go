@@ -109,7 +109,7 @@ func (w *references) keyword(key string, value *rawjson.Node, rebased bool) erro
 	case "const", "enum", "default", "example", "examples": // data
 		return nil
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		if value.Object() { // by arbitrary names
+		if value.Object() { // its members are schemas with arbitrary names
 			return w.each(value.Kids, rebased)
 		}
 	}

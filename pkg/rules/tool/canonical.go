@@ -74,7 +74,7 @@ func canonicalNumber(written string) string {
 		return written
 	}
 	canonical := "0"
-	if f != 0 { // and not -0
+	if f != 0 { // -0 becomes 0
 		canonical = string(jsontext.AppendFloat(nil, f, 64))
 	}
 	// Both round to the same float64. If they also have the same digits, they are equal, because a

@@ -24,7 +24,7 @@ type Bound struct {
 	readOnly  tool.Set               // tools that are read-only, and every other item
 
 	groups map[string]*group // by folded name
-	sorted []*group          // by name, without whole
+	sorted []*group          // all groups except whole, by name
 	whole  *group            // all items
 
 	offered      *group // the toolsets and enabled tools, including disabled ones
@@ -84,9 +84,9 @@ func (b *Bound) set(g *group) tool.Set {
 // Compile resolves the operator's toolsets and enabled tools against u. Disabled tools stay in the
 // bound, so that agents find them as locked tools.
 //
-// [config.Parse] refuses faults that the config alone shows: here, a toolset that does not exist
-// offers nothing. [Bound.Warnings] has the faults that only the servers' lists show, so that a
-// server that loses a tool does not stop the gateway.
+// [config.Parse] has refused the faults that are visible in the config, so Compile does not report
+// them again: a toolset that does not exist offers nothing. [Bound.Warnings] has the faults that
+// only the servers' lists show, so that a server that loses a tool does not stop the gateway.
 func Compile(cfg *config.Config, u Universe) *Bound {
 	b := newBound(u)
 	b.addGroups(cfg)

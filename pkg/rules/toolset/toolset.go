@@ -50,7 +50,7 @@ type Error struct {
 	UnknownToolsets []string      // sorted
 	UnknownTools    []string      // sorted
 	Conflicts       []Conflict    // by name
-	RetryAfter      time.Duration // with 503
+	RetryAfter      time.Duration // set only with Status 503
 }
 
 // A Conflict is a bare name of several tools.

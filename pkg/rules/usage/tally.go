@@ -25,8 +25,9 @@ func (u *Use) Add(other Use) {
 }
 
 // Limits of the pairs that a tally counts separately: for one agent, so that it cannot crowd out
-// others, and for all. Further pairs are counted with the agent and no tool, and beyond twice the
-// limit with neither.
+// others, and for all. Beyond these limits, all further tools of an agent are counted as one pair
+// without a tool. If there are twice maxPairs pairs, all further agents are counted as one pair
+// without an agent.
 const (
 	maxTools = 128
 	maxPairs = 1024

@@ -36,12 +36,12 @@ type RestoreReport struct {
 
 // RestoreBackup restores the contents of the copy at path, in one transaction.
 //
-// It does not replace the store by the copy: that would undo later decisions, and unlock tools that
-// people locked since. If a record has two versions, or if neither the store nor another source has
-// it, RestoreBackup treats it as lost: the stricter version applies until a person chooses
-// ([approval.KeepRestored]: the newer version, [approval.AcceptStore]: the copy's version). Tokens,
-// stops, baselines and audit lines are added if the store has none. RestoreBackup does not restore
-// sessions of people, requests of agents, grants, and unsent notices.
+// It does not replace the store by the copy, because that would undo later decisions, and unlock
+// tools that people locked later. If a record has two versions, or if neither the store nor another
+// source has it, RestoreBackup treats it as lost: the stricter version applies until a person
+// chooses ([approval.KeepRestored]: the newer version, [approval.AcceptStore]: the copy's version).
+// Tokens, stops, baselines and audit lines are added if the store has none. RestoreBackup does not
+// restore sessions of people, requests of agents, grants, and unsent notices.
 func (s *Store) RestoreBackup(ctx context.Context, path string, o RestoreOptions) (out RestoreReport, err error) {
 	defer store.Wrap(&err, "restore backup %q", path)
 	from, _, err := openCopy(path)
