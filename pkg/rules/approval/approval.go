@@ -118,7 +118,7 @@ type Record struct {
 
 	Prior *PriorApproval `json:"prior,omitempty"` // approval at another version of that package; nil: none
 
-	Loss *Loss `json:"lost,omitempty"` // set from the loss of the record by the store until a person chooses a version; nil: no loss
+	Loss *Loss `json:"lost,omitempty"` // set if the store lost the record, until a person chooses a version; nil: no loss
 
 	FirstSeen time.Time       `json:"first_seen"`
 	ChangedAt time.Time       `json:"changed_at,omitzero"` // when the definition was first seen to differ; zero: no change was seen

@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// overlap is how far before the last read the next read begins, because the index of a distributed
+// overlap is the time by which a read begins earlier than the last read. The index of a distributed
 // store can show writes late, and each function has its own clock.
 const overlap = 10 * time.Second
 

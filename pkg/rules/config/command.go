@@ -45,8 +45,8 @@ func (c *Command) Display() string {
 	return strings.Join(words, " ")
 }
 
-// shownArgs returns the arguments without text that may be a credential, judged by the name of its
-// flag, by its form, or because it is in a URL.
+// shownArgs returns the arguments without text that may be a credential: the value of a flag whose
+// name suggests one, text in the form of a credential, and parts of URLs.
 func (c *Command) shownArgs() []string {
 	var out []string
 	found := secret.InArgs(c.Args)

@@ -10,8 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 )
 
-// The keys of documents. IAM roles are limited by the first letters of a part, so documents that
-// the function for agents may write are in other parts than documents that it may only read.
+// The keys of documents. An IAM role is limited to parts that begin with certain letters. So the
+// documents that the function for agents may write are in other parts than the documents that it
+// may only read.
 func listKey(agent string) document.Key { return document.Key{Part: askPart + agent, ID: "ASKED"} }
 func usedKey(id string) document.Key    { return document.Key{Part: "USED#" + id, ID: "USED"} }
 func pointerKey(id string) document.Key { return document.Key{Part: askPart, ID: id} }

@@ -16,8 +16,8 @@ import (
 //
 // A $ref, $dynamicRef or $recursiveRef may name only a fragment of the schema itself ("#…"), and
 // may not be below an $id that changes its base. $schema may name only a published dialect. A
-// member that is merely called "$ref", such as a property, is no reference, and neither is data
-// such as an enum's value, unless a reference points at them.
+// member that is merely called "$ref", such as a property, is no reference. Data such as an enum's
+// value contains no references, unless a reference points at the data.
 func CheckReferences(schema json.RawMessage) error {
 	if !mayRefer(schema) {
 		return nil

@@ -23,8 +23,8 @@ const maxDirect = 64
 const separator = "__"
 
 // Direct returns the name that the tool, or the prompt, has in direct mode: "server__tool". Some
-// clients break on the whole list if one name is over 64 bytes, so a longer one is
-// its first 55 bytes, "_", and the first 8 hex digits of the SHA-256 of "server:tool".
+// clients fail on the whole list if one name is over 64 bytes, so a longer name becomes its first
+// 55 bytes, "_", and the first 8 hex digits of the SHA-256 of "server:tool".
 func (id ID) Direct() string {
 	s := id.Server + separator + id.Name
 	if len(s) <= maxDirect {

@@ -22,10 +22,10 @@ import (
 const beforeName = ".before-documents"
 
 // The previous build reads stops, tokens and baselines from separate buckets. If these buckets were
-// empty in a file of this version, that build would find no stop, and would automatically approve
-// all tools that the next sync lists. So each file has two marks for that build: a stop of
-// everything in the bucket of stops, and a baseline that it cannot read. The sync of that build
-// fails at the baseline, and its error contains markReason.
+// empty in a file of this version, that build would find no stop, and would approve the next list
+// of every server with "on_change" automatically, as its first list. So each file has two marks for
+// that build: a stop of everything in the bucket of stops, and a baseline that it cannot read. The
+// sync of that build fails at the baseline, and its error contains markReason.
 var (
 	markStop     = stop.Stop{Target: stop.Target{All: true}, Reason: markReason, By: "portcullis"}
 	markBaseline = []byte(`{"at":"` + markReason + `"}`)

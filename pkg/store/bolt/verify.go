@@ -13,9 +13,9 @@ import (
 )
 
 // The parts of the database format that verify checks. bbolt trusts its pages: a damaged page ends
-// in a panic, in a memory fault of the mapped file, or in an endless recursion, some on goroutines
-// of bbolt, where no caller can recover. bbolt's own check walks the pages in the same way, does
-// not end if a page refers to itself, and accepts a branch that names a page by a wrong key.
+// in a panic, in a memory fault of the mapped file, or in an endless recursion. This can happen on
+// goroutines of bbolt, where no caller can recover. bbolt's own check walks the pages in the same
+// way: it does not end if a page refers to itself, and accepts a wrong key for a page.
 const (
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2
