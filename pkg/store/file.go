@@ -43,7 +43,7 @@ func (f File) Write(write func(temp *os.File) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Root.Remove(temp) }() // after a success, temp is gone, or a second name of the file
+	defer func() { _ = f.Root.Remove(temp) }() // if Place has linked it, it is still there
 	err = write(out)
 	if err = errors.Join(err, out.Chmod(f.Mode), out.Sync(), out.Close()); err != nil {
 		return err

@@ -54,7 +54,7 @@ type Event struct {
 	Reason  string         `json:"reason,omitempty"`  // of the same kinds: one of [outcome.Reasons]
 	File    string         `json:"file,omitempty"`    // of config_refused: key of the file
 	Faults  int            `json:"faults,omitempty"`  // of config_refused: number of faults
-	Stays   bool           `json:"stays,omitempty"`   // of config_refused: an earlier version stays in use
+	Stays   bool           `json:"stays,omitempty"`   // of config_refused: an earlier version is in use
 	Waiting int            `json:"waiting,omitempty"` // number of requests that the event is about
 }
 

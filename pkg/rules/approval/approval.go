@@ -142,7 +142,7 @@ type Remembered struct {
 type Proposal struct {
 	Hash    tool.Hash `json:"hash"`
 	By      string    `json:"by"`
-	Subject string    `json:"subject"` // the issuer's subject of this first person; the second person has a different subject
+	Subject string    `json:"subject"` // subject of this person at the issuer; the second person differs
 	At      time.Time `json:"at"`
 	Note    string    `json:"note,omitempty"` // the start of the note
 }

@@ -32,7 +32,7 @@ const UndoTime = 10 * time.Minute
 // An Author is the person who decides, with their note.
 type Author struct {
 	Actor   string
-	Subject string // the actor's subject at the issuer of their sign-in; "": a sign-in without an issuer
+	Subject string // of the actor at the issuer; "": they signed in without an issuer
 	Note    string
 	Tell    bool // agents may read the note, with the actor as its author
 }

@@ -14,7 +14,7 @@ const maxLostNote = 400
 type Loss struct {
 	At      time.Time `json:"at"`              // when the gateway found the loss
 	Catalog Version   `json:"catalog"`         // the version in the catalog
-	Store   *Version  `json:"store,omitempty"` // the version in the store; nil: the store had no record
+	Store   *Version  `json:"store,omitempty"` // the version in the store; nil: it had no record
 
 	// Unknown says that the catalog was unusable, too, so that no program knows the decision. Then
 	// Catalog locks the item in every approval mode, and Store is empty.

@@ -19,7 +19,7 @@ type PriorApproval struct {
 	Hash    tool.Hash `json:"hash"`
 	Version string    `json:"version"` // of the package at the approval
 	URL     string    `json:"url"`     // of the current server; at another URL this approval is void
-	At      time.Time `json:"at"`      // time of that approval, or of a later decision about the record
+	At      time.Time `json:"at"`      // time of the approval or of a later decision
 }
 
 // Carryable returns the version of the server's package in which the current definition was

@@ -178,7 +178,7 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	}
 	userDisabled = lock.FactOf(r != nil && (r.Disabled || r.IsBlocked(hash)))
 	switch {
-	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // the unknown definition may be a blocked one
+	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // it may be blocked: hash is unknown
 		return lock.Unknown, lock.Unknown
 	case mode == Off:
 		return userDisabled, lock.Yes

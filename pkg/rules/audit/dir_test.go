@@ -448,7 +448,7 @@ func TestDirLineAfterClose(t *testing.T) {
 		t.Error("Write succeeds after Close")
 	}
 	f.open()
-	if notes := f.notes(); len(notes) != 1 || !strings.Contains(notes[0], "Lines after it may be missing. That line is of 2026-03-04T23:59:00Z.") {
+	if notes := f.notes(); len(notes) != 1 || !strings.Contains(notes[0], "Lines after it may be missing. The program wrote that line at 2026-03-04T23:59:00Z.") {
 		t.Errorf("%q", notes)
 	}
 }

@@ -23,11 +23,11 @@ const (
 	ActionAsked          = "request"              // an agent, or its user, asked for a locked item
 	ActionWithdrawn      = "request_withdrawn"    // an agent, or its user, withdrew the request
 	ActionDecided        = "request_decided"      // a person decided; the note says what
-	ActionUnsent         = "notice_given_up"      // the gateway tried for a day to send a notice, and failed
+	ActionUnsent         = "notice_given_up"      // a notice could not be sent for a day
 	ActionConnected      = "server_sign_in"       // a person signed the gateway in to a server
 	ActionDisconnected   = "server_sign_out"      // a person ended such a sign-in
 	ActionEnded          = "connection_ended"     // the gateway's sign-in at a server ended
-	ActionRenewed        = "server_token_renewed" // the note says how often the gateway renewed its token on one day
+	ActionRenewed        = "server_token_renewed" // token renewals of one day; the note has the number
 	ActionSync           = "sync"                 // a person started a sync
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"

@@ -19,7 +19,7 @@ type Limit struct {
 	Refuse bool  // at the limit [Dir.Ready] fails and nothing is removed; otherwise the oldest day is removed
 }
 
-// reserve is the space below the limit that is kept for the lines of calls that have started.
+// reserve is the space below the limit that only the lines of calls that have started may use.
 func (l Limit) reserve() int64 { return min(1<<20, l.Bytes/8) }
 
 // Size returns how many bytes the files have, and how many they may have; 0: no limit.

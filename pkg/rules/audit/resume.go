@@ -64,7 +64,7 @@ func (d *Dir) checkCleanEnd(last end) error {
 	if string(kept) != last.hash && last.hash != first {
 		d.unclean = "The program that wrote the line before this one was not stopped cleanly. Lines after it may be missing"
 		if !last.time.IsZero() {
-			d.unclean += ". That line is of " + last.time.UTC().Format(time.RFC3339)
+			d.unclean += ". The program wrote that line at " + last.time.UTC().Format(time.RFC3339)
 		}
 	}
 	return nil

@@ -68,7 +68,8 @@ func (c *checker) headers(n *rawjson.Node, path string) Values {
 		case ownHeader(name):
 			c.fault(at, path, "the gateway sets this header itself")
 		case again:
-			c.fault(at, path, "is the same header as one above: names of headers must differ in more than case")
+			c.fault(at, path,
+				"is the same header as one above: names of headers must differ in more than case")
 		default:
 			c.headerValue(value, path, name)
 		}

@@ -25,7 +25,7 @@ const (
 	ReasonSignInRequired    = "sign_in_required"   // 401 without a credential: it needs a token
 	ReasonCredentialExpired = "credential_expired" //nolint:gosec // not a credential; the gateway's sign-in has ended
 	ReasonClientRefused     = "client_refused"     // the issuer refused the client of a sign-in
-	ReasonIssuerChanged     = "issuer_changed"     // the server names another issuer than at the sign-in
+	ReasonIssuerChanged     = "issuer_changed"     // the server no longer names the issuer of the sign-in
 	ReasonResourceMismatch  = "resource_mismatch"  // the metadata describe another resource
 	ReasonScopeNotAllowed   = "scope_not_allowed"  // the config does not allow the scopes
 	ReasonForbidden         = "forbidden"          // 402, 403, 451

@@ -68,7 +68,7 @@ func DecodeGrantedDoc(d document.Doc) (g Granted, err error) {
 
 func mine(key string, a Agent) error {
 	if a.Key() != key {
-		return fmt.Errorf("they are of agent %.64q, but stored under the key of another agent", a.ID)
+		return fmt.Errorf("they are of agent %.64q, but under the key of another agent", a.ID)
 	}
 	return nil
 }

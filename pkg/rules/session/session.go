@@ -93,7 +93,7 @@ func (k Key) ID() string {
 
 // A Session has what a client needs to continue a session.
 type Session struct {
-	ID      secret.Text // Mcp-Session-Id: some servers accept whoever sends it as the agent
+	ID      secret.Text // Mcp-Session-Id: some servers accept any sender of it as the agent
 	Version string      // the negotiated protocol version
 	Expires time.Time   // to the second; deleted afterwards
 }

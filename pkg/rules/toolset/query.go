@@ -97,7 +97,7 @@ func (q *query) tool(name string, asked *group) {
 	}
 }
 
-// intersect returns those of the numbers that are in s.
+// intersect returns the numbers that are in s.
 func intersect(numbers []int, s tool.Set) []int {
 	return slices.DeleteFunc(slices.Clone(numbers), func(i int) bool { return !s.Has(i) })
 }

@@ -45,7 +45,8 @@ func (s Selection) ServerToolsets(name string) []string {
 	if !ok {
 		return nil
 	}
-	visible, incomplete := intersect(s.bound.own[server], s.view.visible), s.bound.incomplete(server)
+	visible := intersect(s.bound.own[server], s.view.visible)
+	incomplete := s.bound.incomplete(server)
 	patterns := slices.Clip(s.view.patterns)
 	var out []string
 	for _, g := range s.bound.sorted {

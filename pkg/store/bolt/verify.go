@@ -129,7 +129,7 @@ func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
 // page returns the bytes of a page that was not seen before, including its overflow pages.
 func (v *verifier) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.pages {
-		return nil, fmt.Errorf("there is no page %d: the file has %d pages, and the first two hold no data", id, v.pages)
+		return nil, fmt.Errorf("page %d: it has no data or is not one of %d pages", id, v.pages)
 	}
 	head := v.data[id*v.pageSize:]
 	overflow := uint64(u32(head[12:]))
@@ -207,7 +207,7 @@ func (v *verifier) node(id uint64, page []byte) (first []byte, err error) {
 func (v *verifier) child(branch uint64, key []byte, id uint64) error {
 	first, err := v.tree(id)
 	if err == nil && !bytes.Equal(first, key) {
-		err = fmt.Errorf("page %d: its key for page %d is not the first key of that page", branch, id)
+		err = fmt.Errorf("page %d: its key for page %d is not that page's first key", branch, id)
 	}
 	return err
 }
