@@ -149,7 +149,7 @@ func TestAskRefused(t *testing.T) {
 			f.person(a)
 			return code
 		}},
-		{"too many", "mail:send", "10 requests of the agent are open", http.StatusConflict, func(f *fixture, code string) string {
+		{"too many", "mail:send", "the agent has 10 open requests", http.StatusConflict, func(f *fixture, code string) string {
 			for range 10 {
 				f.asks(a, "pay:send_money", `{"n":"`+request.NewID()+`"}`)
 			}
