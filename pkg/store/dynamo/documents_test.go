@@ -201,7 +201,10 @@ func checkEnded(t *testing.T, db *dynamodb.Client, table string) {
 			}
 			now = end
 			require.OK(t, s.PutDocs(t.Context(), document.Doc{Key: tt.doc.Key, Data: []byte("{}")}))
-			require.OK(t, s.PutDocs(t.Context(), document.Doc{Key: tt.doc.Key, Rev: 1}))
+			err = s.PutDocs(t.Context(), document.Doc{Key: tt.doc.Key, Rev: 1})
+			if !errors.Is(err, document.ErrConflict) { // the answer to the first attempt may be lost
+				require.OK(t, err)
+			}
 		}
 	}
 }
