@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop/stoptest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // withMany returns a fixture with n tools on ten servers, every third of them denied.
@@ -24,59 +28,60 @@ func withMany(b *testing.B, n int) *fixture {
 	return h
 }
 
-// decide makes a decision that changes no status, and waits until the loader reads it.
-func (h *fixture) decide() {
-	h.Decide("s0:tool_1_1", "enable")
-	h.Clock.Wait(2 * time.Second)
+func (h *fixture) load() { h.States.Load(h.T.Context()) }
+
+// classify loads the state and computes the status of every tool.
+func (h *fixture) classify() { h.States.Load(h.T.Context()).View(anyone()).Callable() }
+
+// decide makes a decision that changes no status.
+func (h *fixture) decide(int) { h.Decide("s0:tool_1_1", "enable") }
+
+// stop stops one of two servers in turn.
+func (h *fixture) stop(n int) {
+	_, err := stop.NewStore(h.Approvals).Change(h.T.Context(), func(held stop.Stops) (stop.Stops, error) {
+		held.List = []stop.Stop{stoptest.Server(fmt.Sprintf("s%d", n%2))}
+		return held, nil
+	})
+	require.OK(h.T, err)
 }
 
-// classify counts the callable tools.
-func classify(b *testing.B, h *fixture) int {
-	v := h.States.Load(b.Context()).View(anyone())
-	return v.Callable().Len()
-}
+func nothing(*fixture) {}
 
-// benchmarkClassify measures a new state after a decision. The state classifies every tool again,
-// but reuses the verdicts.
-func benchmarkClassify(b *testing.B, n int) {
+// benchmarkChange measures a step after a change of n tools. The step before is not measured.
+func benchmarkChange(b *testing.B, n int, change func(*fixture, int), before, measured func(*fixture)) {
 	h := withMany(b, n)
-	want := classify(b, h)
+	h.classify()
 	b.ReportAllocs()
-	for b.Loop() {
+	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
-		h.decide()
-		h.States.Load(b.Context())
+		change(h, i)
+		h.Clock.Wait(2 * time.Second)
+		before(h)
 		b.StartTimer()
-		if got := classify(b, h); got != want {
-			b.Fatalf("%d tools are callable, want %d", got, want)
-		}
+		measured(h)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/tool")
 }
 
-func BenchmarkClassify1000(b *testing.B)  { benchmarkClassify(b, 1000) }
-func BenchmarkClassify10000(b *testing.B) { benchmarkClassify(b, 10000) }
+// BenchmarkClassify1000 classifies every tool again after a decision, but reuses the verdicts.
+func BenchmarkClassify1000(b *testing.B) {
+	benchmarkChange(b, 1000, (*fixture).decide, (*fixture).load, (*fixture).classify)
+}
 
-// BenchmarkRefresh10000 reads a decision from the feed, and computes the decision about every tool
-// again.
+func BenchmarkClassify10000(b *testing.B) {
+	benchmarkChange(b, 10_000, (*fixture).decide, (*fixture).load, (*fixture).classify)
+}
+
+// BenchmarkRefresh10000 reads a decision from the feed.
 func BenchmarkRefresh10000(b *testing.B) {
-	h := withMany(b, 10000)
-	h.States.Load(b.Context())
-	b.ReportAllocs()
-	for b.Loop() {
-		b.StopTimer()
-		h.decide()
-		b.StartTimer()
-		h.States.Load(b.Context())
-	}
+	benchmarkChange(b, 10_000, (*fixture).decide, nothing, (*fixture).load)
 }
 
-// BenchmarkColdLoad10000 reads config, policy and catalog for the first time, from memory.
-func BenchmarkColdLoad10000(b *testing.B) {
-	h := withMany(b, 10000)
-	b.ReportAllocs()
-	for b.Loop() {
-		h.Restart()
-		classify(b, h)
-	}
+// BenchmarkDecided10000 reads a decision, and classifies every tool again.
+func BenchmarkDecided10000(b *testing.B) {
+	benchmarkChange(b, 10_000, (*fixture).decide, nothing, (*fixture).classify)
+}
+
+// BenchmarkStopped10000 reads a changed stop, and classifies every tool again.
+func BenchmarkStopped10000(b *testing.B) {
+	benchmarkChange(b, 10_000, (*fixture).stop, nothing, (*fixture).classify)
 }

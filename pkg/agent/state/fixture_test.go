@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
@@ -176,3 +178,11 @@ var atStart = map[string]lock.Status{
 }
 
 const brokenPolicy = "forbid ("
+
+// same checks that two values are equal.
+func same[T any](t testing.TB, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}

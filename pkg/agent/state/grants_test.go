@@ -42,8 +42,6 @@ func TestWith(t *testing.T) {
 		"another definition": func(d *request.Decision) { d.Hash = "other" },
 		"another tool":       func(d *request.Decision) { d.Tool = "none" },
 		"over":               func(d *request.Decision) { d.Ends = now },
-		"one call":           func(d *request.Decision) { d.Verdict, d.Args = request.Confirmed, "x" },
-		"declined":           func(d *request.Decision) { d.Verdict = request.Declined },
 		"decided since":      func(d *request.Decision) { d.Against = now.Add(-time.Hour) },
 		"another server":     func(d *request.Decision) { d.URL = "https://elsewhere.example.com/mcp" },
 	} {

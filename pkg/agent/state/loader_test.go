@@ -39,22 +39,6 @@ func TestLoaderNothingStored(t *testing.T) {
 	}
 }
 
-func TestLoaderFresh(t *testing.T) {
-	h := withTools(t)
-	if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
-		t.Error(diff)
-	}
-	health := h.States.Load(t.Context()).Health
-	for name, p := range map[string]state.Part{"config": health.Config, "policy": health.Policy, "catalog": health.Catalog, "approvals": health.Approvals} {
-		if p.Stale || p.Err != nil || !p.ReadAt.Equal(h.Clock.Now()) {
-			t.Errorf("%s: %+v, want fresh", name, p)
-		}
-		if (p.Version == "") != (name == "policy") {
-			t.Errorf("%s: version %q", name, p.Version)
-		}
-	}
-}
-
 func TestLoaderTTL(t *testing.T) {
 	h := withTools(t)
 	h.Put(policy.Key, "")
@@ -96,31 +80,6 @@ func TestLoaderTTL(t *testing.T) {
 	}
 }
 
-func TestLoaderBadConfig(t *testing.T) {
-	h := withTools(t)
-	good := h.States.Load(t.Context())
-	h.Put(config.Key, `{"mcpServers": {"files": {"url": "https://files.example.com/mcp", "enabeld": false}}}`)
-	h.Clock.Wait(30 * time.Second)
-	s := h.States.Load(t.Context())
-	if s.Config != good.Config || !s.Health.Config.Stale || s.Health.Config.Version != good.Health.Config.Version {
-		t.Errorf("config replaced or not flagged: %+v", s.Health.Config)
-	}
-	if _, ok := errors.AsType[config.Faults](s.Health.Config.Err); !ok {
-		t.Errorf("health says %v, want the faults", s.Health.Config.Err)
-	}
-	if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
-		t.Error(diff)
-	}
-	h.configure(`files ,"disabled_tools":["write"]`, "mail")
-	h.Clock.Wait(30 * time.Second)
-	if s := h.States.Load(t.Context()); s.Health.Config.Stale || s.Health.Config.Err != nil {
-		t.Errorf("health after a good config = %+v", s.Health.Config)
-	}
-	if got := h.statuses()["files:write"]; got != lock.DisabledByConfig {
-		t.Errorf("the new config's denial has no effect: %q", got)
-	}
-}
-
 func TestLoaderUnreadPart(t *testing.T) {
 	for _, tt := range []struct {
 		key  string
@@ -142,9 +101,7 @@ func TestLoaderUnreadPart(t *testing.T) {
 			if s.Config != before.Config || s.Catalog != before.Catalog || s.Policy != before.Policy {
 				t.Error("the last value is gone")
 			}
-			if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
-				t.Error(diff)
-			}
+			h.expect("statuses", atStart)
 			h.reads()
 			h.Clock.Wait(5 * time.Second)
 			h.fail(tt.key, nil)
@@ -168,27 +125,9 @@ func TestLoaderLastGoodPolicy(t *testing.T) {
 	h.fail(catalog.PolicyFile.LastGood, nil)
 	h.Clock.Wait(5 * time.Second)
 	want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByConfig, "mail:send": lock.PendingApproval}
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error(diff)
-	}
+	h.expect("statuses", want)
 	if p := h.States.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version != object.Version([]byte(good)) {
 		t.Errorf("the policy is not flagged: %+v", p)
-	}
-	h.Put(policy.Key, "")
-	h.Clock.Wait(30 * time.Second)
-	want["files:write"] = lock.None
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error("an older policy is in use although the file is good", diff)
-	}
-}
-
-func TestLoaderUnreadPolicy(t *testing.T) {
-	h := withTools(t)
-	h.fail(policy.Key, errDown)
-	for id, status := range h.statuses() {
-		if status != lock.DisabledUnknown {
-			t.Errorf("%s is %q, want unknown", id, status)
-		}
 	}
 }
 
@@ -205,9 +144,7 @@ func TestLoaderApprovalHold(t *testing.T) {
 	}
 	h.fail("approvals", errDown)
 	h.Clock.Wait(60 * time.Second)
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error("after 60 s", diff)
-	}
+	h.expect("after 60 s", want)
 	if health := h.States.Load(t.Context()).Health; !health.Approvals.Stale || health.Expired {
 		t.Errorf("after 60 s: %+v", health)
 	}
@@ -217,9 +154,7 @@ func TestLoaderApprovalHold(t *testing.T) {
 			want[id] = lock.DisabledUnknown
 		}
 	}
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error("after more than 60 s", diff)
-	}
+	h.expect("after more than 60 s", want)
 	if !h.States.Load(t.Context()).Health.Expired {
 		t.Error("health does not say that approvals expired")
 	}

@@ -1,17 +1,13 @@
 package state_test
 
 import (
-	"context"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // callStatuses returns the status that a call of each tool would use, with the record in the store
@@ -84,9 +80,7 @@ func TestLoaderLostStore(t *testing.T) {
 				swapped.Approvals = h.Approvals
 				h.Clock.Wait(time.Minute)
 
-				if diff := cmp.Diff(test.want, h.callStatuses()); diff != "" {
-					t.Errorf("calls (-want +got):\n%s", diff)
-				}
+				same(t, "calls", test.want, h.callStatuses())
 				lost := h.Approvals != today
 				for id, s := range h.statuses() {
 					if s == lock.None && test.want[id] != lock.None || lost && s != lock.DisabledUnknown {
@@ -104,24 +98,3 @@ func TestLoaderLostStore(t *testing.T) {
 
 // A swap is a store that a test replaces.
 type swap struct{ state.Approvals }
-
-// A store that cannot be read during the check does not count as lost.
-func TestLoaderUnreadStoreIsNotLost(t *testing.T) {
-	h := withTools(t)
-	h.statuses()
-	h.Approvals.OnGet = func(context.Context, tool.ID) error { return errDown }
-	h.Clock.Wait(time.Minute)
-	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.States.Load(t.Context()).Health.Lost {
-		t.Errorf("lost %v, statuses (-want +got):\n%s", h.States.Load(t.Context()).Health.Lost, diff)
-	}
-}
-
-// An outdated read proves nothing about a store.
-func TestLoaderLateReadIsNotLost(t *testing.T) {
-	h := withTools(t)
-	h.Approvals.Late = &approvaltest.Mem{}
-	h.Restart()
-	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.States.Load(t.Context()).Health.Lost {
-		t.Errorf("lost %v, statuses (-want +got):\n%s", h.States.Load(t.Context()).Health.Lost, diff)
-	}
-}

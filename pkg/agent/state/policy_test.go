@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -91,9 +89,7 @@ func TestPolicyFile(t *testing.T) {
 func (h *fixture) checkPolicy(what string, want map[string]lock.Status, stale, none bool) {
 	h.T.Helper()
 	for range 2 {
-		if diff := cmp.Diff(want, h.statuses()); diff != "" {
-			h.T.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		h.expect(what, want)
 		s := h.States.Load(h.T.Context())
 		if p := s.Health.Policy; p.Stale != stale || (p.Err != nil) != stale || (s.Policy == nil) != none {
 			h.T.Errorf("%s: %+v, want stale %t", what, p, stale)
@@ -118,9 +114,7 @@ func TestLoaderConfigGone(t *testing.T) {
 	}
 	h.Clock.Wait(30 * time.Second)
 	for range 2 {
-		if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
-			t.Error(diff)
-		}
+		h.expect("statuses", atStart)
 		if p := h.States.Load(t.Context()).Health.Config; !p.Stale || !errors.Is(p.Err, object.ErrGone) || p.Version != object.Version(o.Data) {
 			t.Errorf("config = %+v, want the last config, flagged stale", p)
 		}

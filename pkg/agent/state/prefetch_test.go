@@ -34,17 +34,16 @@ func TestReadAhead(t *testing.T) {
 		h.Decide("mail:send", "approve")
 		h.Decide("files:write", "disable")
 		want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None}
-		if diff := cmp.Diff(want, h.statuses()); diff != "" {
-			t.Error(diff)
-		}
+		h.expect("statuses", want)
 		if objects, feeds := h.reads(); len(objects) > 0 || feeds != 1 {
 			t.Errorf("the loader read %q, and the decisions %d times", objects, feeds)
 		}
 		h.Clock.Wait(30 * time.Second)
 		h.configure("files")
-		if diff := cmp.Diff(map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByUser}, h.statuses()); diff != "" {
-			t.Errorf("after another config: %s", diff)
-		}
+		h.expect(
+			"after another config",
+			map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByUser},
+		)
 	})
 }
 
@@ -59,9 +58,7 @@ func TestReadAheadTooEarly(t *testing.T) {
 					t.Error("the prefetched objects are sufficient")
 				}
 				h.fail(missing, nil)
-				if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
-					t.Error(diff)
-				}
+				h.expect("statuses", atStart)
 			})
 		})
 	}

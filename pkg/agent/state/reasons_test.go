@@ -203,6 +203,7 @@ func TestLoaderHealth(t *testing.T) {
 	h.Put(config.Key, `{"mcpServers": {"files": {"oops": 1}}}`)
 	h.fail("approvals", errDown)
 	want("a bad config and no approvals", "config_refused 1m0s approvals_unread 1m0s ")
+	h.expect("with the last good config", atStart)
 	h.Clock.Wait(time.Minute)
 	want("a minute later", "approvals_unread 1m0s config_refused 1m0s ")
 	h.fail("approvals", nil)

@@ -6,14 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop/stoptest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 var filesStopped = map[string]lock.Status{
@@ -23,9 +19,7 @@ var filesStopped = map[string]lock.Status{
 // expect compares the statuses of all tools.
 func (h *fixture) expect(step string, want map[string]lock.Status) {
 	h.T.Helper()
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		h.T.Errorf("%s: statuses (-want +got):\n%s", step, diff)
-	}
+	same(h.T, step+": statuses", want, h.statuses())
 }
 
 func every(s lock.Status) map[string]lock.Status {
@@ -140,58 +134,5 @@ func TestStoppedWithoutACatalog(t *testing.T) {
 	h.Clock.Wait(2 * time.Second)
 	if _, ok := h.States.Load(t.Context()).AgentStopped("a"); ok {
 		t.Error("the agent is still stopped 2 s after the undo")
-	}
-}
-
-// Views are rebuilt only if the stops change.
-func TestStoppedKeepsViews(t *testing.T) {
-	h := withTools(t)
-	stoptest.Put(t, h.Approvals, stoptest.Server("files"))
-	before := h.States.Load(t.Context()).View(anyone())
-	_, err := stop.NewStore(h.Approvals).PutStops(t.Context(), stop.Stops{List: []stop.Stop{stoptest.Server("files")}, Rev: 1})
-	require.OK(t, err)
-	h.Clock.Wait(2 * time.Second)
-	if h.States.Load(t.Context()).View(anyone()) != before {
-		t.Error("unchanged stops at another revision rebuilt the view")
-	}
-	stoptest.Put(t, h.Approvals, stoptest.Server("mail"))
-	h.Clock.Wait(2 * time.Second)
-	if h.States.Load(t.Context()).View(anyone()) == before {
-		t.Error("changed stops did not rebuild the view")
-	}
-}
-
-// BenchmarkStopped10000 reads a changed stop, and classifies every tool again. Compare
-// BenchmarkDecided10000.
-func BenchmarkStopped10000(b *testing.B) {
-	h := withMany(b, 10000)
-	classify(b, h)
-	names := [2]string{"s1", "s2"}
-	n := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		b.StopTimer()
-		n++
-		_, err := stop.NewStore(h.Approvals).Change(b.Context(), func(held stop.Stops) (stop.Stops, error) {
-			held.List = []stop.Stop{stoptest.Server(names[n%2])}
-			return held, nil
-		})
-		require.OK(b, err)
-		h.Clock.Wait(2 * time.Second)
-		b.StartTimer()
-		classify(b, h)
-	}
-}
-
-// BenchmarkDecided10000 reads a decision, and classifies every tool again.
-func BenchmarkDecided10000(b *testing.B) {
-	h := withMany(b, 10000)
-	classify(b, h)
-	b.ReportAllocs()
-	for b.Loop() {
-		b.StopTimer()
-		h.decide()
-		b.StartTimer()
-		classify(b, h)
 	}
 }

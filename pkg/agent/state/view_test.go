@@ -7,14 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop/stoptest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestLoaderDecisions(t *testing.T) {
@@ -26,17 +28,13 @@ func TestLoaderDecisions(t *testing.T) {
 	h.Decide("files:read", "disable")
 	h.Clock.Wait(2 * time.Second)
 	want := map[string]lock.Status{"files:read": lock.DisabledByUser, "files:write": lock.None, "mail:send": lock.None}
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error(diff)
-	}
+	h.expect("statuses", want)
 	h.publish(listing{
 		"files": {"read": "Read a file.", "write": "Write a file."},
 		"mail":  {"send": "Send a mail."},
 	})
 	h.Clock.Wait(30 * time.Second)
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error("with a newer catalog", diff)
-	}
+	h.expect("with a newer catalog", want)
 }
 
 // The loader reads decisions from 10 s before the catalog or the last read, because an index may
@@ -64,9 +62,7 @@ func TestLoaderDecisionsSince(t *testing.T) {
 	look(second)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if diff := cmp.Diff(want, h.since); diff != "" {
-		t.Error(diff)
-	}
+	same(t, "starts of the reads", want, h.since)
 }
 
 // If a request has no time to read all decisions, several requests read them. Each continues where
@@ -121,20 +117,32 @@ func TestLoaderManyDecisions(t *testing.T) {
 	})
 }
 
-func TestLoaderSameDecisions(t *testing.T) {
+// The loader makes new views only if a decision or the stops have changed.
+func TestViewsAreKept(t *testing.T) {
 	h := withTools(t)
-	first := h.States.Load(t.Context()).View(anyone())
-	h.Decide("mail:send", "approve")
-	h.Clock.Wait(2 * time.Second)
-	second := h.States.Load(t.Context()).View(anyone())
-	if first == second {
-		t.Error("a decision did not rebuild the view")
-	}
-	for range 3 {
+	view := func() *state.View { return h.States.Load(t.Context()).View(anyone()) }
+	last := view()
+	for _, step := range []struct {
+		name string
+		do   func()
+		kept bool
+	}{
+		{"a decision", func() { h.Decide("mail:send", "approve") }, false},
+		{"nothing new", func() {}, true},
+		{"a stop", func() { stoptest.Put(t, h.Approvals, stoptest.Server("files")) }, false},
+		{"the same stops at another revision", func() {
+			same := stop.Stops{List: []stop.Stop{stoptest.Server("files")}, Rev: 1}
+			_, err := stop.NewStore(h.Approvals).PutStops(t.Context(), same)
+			require.OK(t, err)
+		}, true},
+	} {
+		step.do()
 		h.Clock.Wait(2 * time.Second)
-		if v := h.States.Load(t.Context()).View(anyone()); v != second {
-			t.Error("unchanged records rebuilt the view")
+		next := view()
+		if kept := next == last; kept != step.kept {
+			t.Errorf("%s: kept %t, want %t", step.name, kept, step.kept)
 		}
+		last = next
 	}
 }
 
@@ -197,11 +205,7 @@ func TestViewScope(t *testing.T) {
 	s := h.States.Load(t.Context())
 	v := s.View(identity.Agent{ID: "b", Servers: []string{"mail"}, Tiers: everyTier})
 	for id, want := range map[string]bool{"files:read": false, "mail:send": true, "mail:none": false, "nowhere:x": false} {
-		tid, err := tool.ParseID(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := v.Find(tid); ok != want {
+		if _, ok := v.Find(gatewaytest.ID(t, id)); ok != want {
 			t.Errorf("Find(%s) = %v, want %v", id, ok, want)
 		}
 	}
@@ -210,16 +214,6 @@ func TestViewScope(t *testing.T) {
 	}
 	if v := s.View(identity.Agent{}); len(v.Servers()) != 0 {
 		t.Error("the zero agent sees a server")
-	}
-}
-
-func TestViewServerLeftConfig(t *testing.T) {
-	h := withTools(t)
-	h.statuses()
-	h.configure("mail")
-	h.Clock.Wait(30 * time.Second)
-	if diff := cmp.Diff(map[string]lock.Status{"mail:send": lock.PendingApproval}, h.statuses()); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -234,10 +228,7 @@ func TestViewServerAtAnotherURL(t *testing.T) {
 	}
 	v := h.States.Load(t.Context()).View(anyone())
 	i, _ := v.Find(tool.ID{Server: "mail", Name: "send"})
-	r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := h.Record("mail:send")
 	if got := lock.Classify(v.FactsAt(i, &r)); got != lock.PendingApproval {
 		t.Errorf("status of a call = %q", got)
 	}
@@ -265,40 +256,26 @@ func TestViewDescription(t *testing.T) {
 	// The catalog still has the old text when the record changes.
 	h.observe("on:late", poison, false)
 
-	all := []lock.Status{lock.None, lock.ServerDisabled, lock.DisabledByConfig, lock.DisabledByUser, lock.PendingApproval, lock.DisabledUnknown}
-	tests := []struct {
-		id   string
-		want string // for every lock; unknown shows nothing
-	}{
-		{"on:approved", "Old words."},
-		{"on:changed", "Old words."},
-		{"on:again", "New words."},
-		{"on:late", "Old words."},
-		{"on:never", ""},
-		{"on:unknown", ""},
-		{"off:any", "Any words."},
-	}
 	v := h.States.Load(t.Context()).View(anyone())
-	for _, tt := range tests {
-		id, err := tool.ParseID(tt.id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i, ok := v.Find(id)
+	for id, text := range map[string]string{ // for every lock; unknown shows nothing
+		"on:approved": "Old words.", "on:changed": "Old words.", "on:again": "New words.",
+		"on:late": "Old words.", "on:never": "", "on:unknown": "", "off:any": "Any words.",
+	} {
+		i, ok := v.Find(gatewaytest.ID(t, id))
 		if !ok {
-			t.Fatalf("%s is not there", tt.id)
+			t.Fatalf("%s is not there", id)
 		}
-		for _, status := range all[1:] {
-			want := tt.want
+		for _, status := range lock.Statuses() {
+			want := text
 			if status == lock.DisabledUnknown {
 				want = ""
 			}
 			if got := v.Description(i, status); got != want {
-				t.Errorf("%s, %s: shows %q, want %q", tt.id, status, got, want)
+				t.Errorf("%s, %s: shows %q, want %q", id, status, got, want)
 			}
 		}
 	}
-	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "on", Name: "late"}); err != nil || r.State != approval.Changed {
-		t.Fatalf("state of late = %v, %v; want changed", r.State, err)
+	if got := h.Record("on:late").State; got != approval.Changed {
+		t.Fatalf("state of late = %v, want changed", got)
 	}
 }
