@@ -8,14 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -129,9 +125,7 @@ func TestAsk(t *testing.T) {
 	accepted(t, send(h, answer(t, id, quoted, `"result":{"action":"accept","content":{"n":9007199254740993}}`)))
 	accepted(t, send(h, answer(t, id, quoted, `"result":{"action":"decline","from":"the second answer"}`)))
 	want := `{"jsonrpc":"2.0","id":7,"result":{"content":[],"said":{"action":"accept","content":{"n":9007199254740993}}}}`
-	if d := cmp.Diff(want, c.next()); d != "" {
-		t.Errorf("answer (-want +got):\n%s", d)
-	}
+	same(t, "answer", want, c.next())
 	if more := c.next(); more != "" {
 		t.Errorf("message after the answer: %s", more)
 	}
@@ -153,9 +147,6 @@ func TestAskUndeclared(t *testing.T) {
 		{"elicitation/create", `{}`, ``, "elicitation"},
 		{"elicitation/create", `{"mode":"url"}`, `"elicitation":{"form":{}}`, "elicitation"},
 		{"elicitation/create", `{"mode":"url"}`, `"elicitation":{"url":{}}`, ""},
-		{"sampling/createMessage", `{"tools":[]}`, `"sampling":{}`, "sampling"},
-		{"sampling/createMessage", `{"tools":[]}`, `"sampling":{"tools":{},"context":{}}`, ""},
-		{"roots/list", ``, `"roots":{"listChanged":false}`, ""},
 		{"tools/call", `{}`, `"elicitation":{},"roots":{},"sampling":{}`, "tools/call"},
 	} {
 		h := newHandler(t, &backend{talk: asks(tt.method, tt.params)}, laptop())
@@ -249,65 +240,4 @@ func TestAskWithoutEnd(t *testing.T) {
 			t.Errorf("got %d open and %d refused questions, want 16 and 84", len(questions), many)
 		}
 	})
-}
-
-// The official client receives messages and questions during a call.
-func TestGoClientGetsMessages(t *testing.T) {
-	h := newHandler(t, &backend{talk: func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
-		for i := range 3 {
-			c.Notify("notifications/progress", object(t, fmt.Sprintf(`{"progress":%d,"total":3}`, i)))
-			time.Sleep(20 * time.Millisecond)
-		}
-		c.Notify("notifications/message", object(t, `{"level":"debug","data":"hello"}`))
-		if c.Ask == nil {
-			return json.RawMessage(`{"content":[{"type":"text","text":"nobody"}]}`), nil
-		}
-		said, err := c.Ask(ctx, "elicitation/create", json.RawMessage(`{"message":"Name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`))
-		return json.RawMessage(`{"content":[{"type":"text","text":` + string(must(json.Marshal(string(said)))) + `}]}`), err
-	}}, laptop())
-	srv := httptest.NewServer(h)
-	defer srv.Close()
-	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
-		t.Run(version, func(t *testing.T) {
-			progress, logs := make(chan float64, 10), make(chan any, 10)
-			c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, &sdk.ClientOptions{
-				ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
-				LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { logs <- r.Params.Data }, //nolint:staticcheck // SA1019: deprecated, but clients still use it
-				ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-					return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
-				},
-			})
-			s, err := c.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: srv.URL + "/mcp"}, &sdk.ClientSessionOptions{ProtocolVersion: version})
-			require.OK(t, err)
-			defer s.Close()
-			params := &sdk.CallToolParams{Name: "echo"}
-			if version != "2026-07-28" {
-				require.OK(t, s.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "debug"})) //nolint:staticcheck // SA1019: deprecated, but clients still use it
-			} else {
-				params.Meta = sdk.Meta{"io.modelcontextprotocol/logLevel": "debug"}
-			}
-			params.SetProgressToken("p")
-			got, err := s.CallTool(t.Context(), params)
-			require.OK(t, err)
-			text := got.Content[0].(*sdk.TextContent).Text
-			if want := version == "2026-07-28"; want != (text == "nobody") || !want && !strings.Contains(text, `"name":"Ann"`) {
-				t.Errorf("answer %s", text)
-			}
-			for i := range 3 {
-				if p := <-progress; p != float64(i) {
-					t.Errorf("progress %d is %v", i, p)
-				}
-			}
-			if l := <-logs; l != "hello" {
-				t.Errorf("log message %v", l)
-			}
-		})
-	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

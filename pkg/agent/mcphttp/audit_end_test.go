@@ -15,7 +15,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // one returns the only line since the last read.
@@ -28,27 +27,20 @@ func (k *ledger) one(t *testing.T) audit.Line {
 	return lines[0]
 }
 
-// A says is an authenticator that accepts every request as one agent, or always fails.
-type says struct {
-	agent identity.Agent
-	err   error
-}
-
-func (s says) Authenticate(*http.Request) (identity.Agent, error) { return s.agent, s.err }
-
 func TestAuditWho(t *testing.T) {
 	g, book := auditedGateway(t), &ledger{}
 	call := func(auth identity.Authenticator, change func(*http.Request)) {
 		t.Helper()
-		h, err := mcphttp.New(g, auth, &mcphttp.Options{Audit: book, TrustedProxies: 1})
-		require.OK(t, err)
+		h := newAuthHandler(t, g, auth, &mcphttp.Options{Audit: book, TrustedProxies: 1})
 		r := legacy.request(t, "tools/call", toolCall("call_tool_read", `{"name":"git:git_status"}`))
 		if change != nil {
 			change(r)
 		}
 		send(h, r)
 	}
-	kim := says{agent: identity.Agent{ID: "client-7", Human: "kim", Way: identity.WayJWT}}
+	kim := authenticator(func() (identity.Agent, error) {
+		return identity.Agent{ID: "client-7", Human: "kim", Way: identity.WayJWT}, nil
+	})
 	call(kim, func(r *http.Request) {
 		r.Header.Set("X-Forwarded-For", "1.2.3.4, 2001:db8::1")
 		r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -61,7 +53,7 @@ func TestAuditWho(t *testing.T) {
 	if l := book.one(t); l.Trace != "" {
 		t.Errorf("trace %q", l.Trace)
 	}
-	call(says{err: &identity.Error{Kind: identity.Missing}}, nil)
+	call(denies(&identity.Error{Kind: identity.Missing}), nil)
 	if lines := book.take(); len(lines) > 0 {
 		t.Errorf("audit lines of a caller without credentials: %+v", lines)
 	}

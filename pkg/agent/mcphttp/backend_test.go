@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
@@ -30,8 +33,6 @@ type backend struct {
 	listErr      error
 	call         func(ctx context.Context, r mcp.Request) (json.RawMessage, error)
 	offers       gateway.Offers
-	stopped      error                                                                           // of the agent
-	stops        chan struct{}                                                                   // closed when the agent is stopped; nil: the agent is never stopped
 	items        string                                                                          // the result of every other list, "": none; call answers for prompts and resources
 	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // instead of call
 
@@ -53,24 +54,10 @@ func (b *backend) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, er
 	return b, nil
 }
 
-func (b *backend) Stopped(context.Context, identity.Agent) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.stopped
-}
+func (b *backend) Stopped(context.Context, identity.Agent) error { return nil }
 
 func (b *backend) While(ctx context.Context, _ identity.Agent) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	if b.stops != nil {
-		go func() {
-			select {
-			case <-b.stops:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-	}
-	return ctx, cancel
+	return context.WithCancel(ctx)
 }
 
 func (b *backend) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }
@@ -152,9 +139,25 @@ func answers(result string) func(context.Context, mcp.Request) (json.RawMessage,
 // newHandler returns a handler on b with no authentication.
 func newHandler(t testing.TB, b mcphttp.Backend, o *mcphttp.Options) http.Handler {
 	t.Helper()
-	h, err := mcphttp.New(b, identity.None{}, o)
+	return newAuthHandler(t, b, identity.None{}, o)
+}
+
+// newAuthHandler returns a handler on b.
+func newAuthHandler(t testing.TB, b mcphttp.Backend, auth identity.Authenticator, o *mcphttp.Options) http.Handler {
+	t.Helper()
+	h, err := mcphttp.New(b, auth, o)
 	require.OK(t, err)
 	return h
+}
+
+// An authenticator returns the agent of each request.
+type authenticator func() (identity.Agent, error)
+
+func (a authenticator) Authenticate(*http.Request) (identity.Agent, error) { return a() }
+
+// denies returns an authenticator that accepts nobody.
+func denies(err error) authenticator {
+	return func() (identity.Agent, error) { return identity.Agent{}, err }
 }
 
 // A protocol is one protocol of clients.
@@ -196,9 +199,7 @@ func (e protocol) request(t testing.TB, method, params string) *http.Request {
 		params += `"_meta":{` + e.meta + `}`
 	}
 	r := post(t, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+`}}`)
-	for k, v := range e.header {
-		r.Header[k] = v
-	}
+	maps.Copy(r.Header, e.header)
 	if e.isModern() {
 		r.Header.Set("Mcp-Method", method)
 		var p struct{ Name string }
@@ -299,3 +300,11 @@ func (r reply) wantResult(t testing.TB) string {
 type logbook struct{ local.Buffer }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
+
+// same checks that two values are equal.
+func same[T any](t testing.TB, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}

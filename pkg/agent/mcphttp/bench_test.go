@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,43 +15,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
-	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// realTools returns a gateway with the 527 real tools of 70 servers.
-func realTools(b *testing.B) gated {
-	b.Helper()
-	dir := os.Getenv("PORTCULLIS_DATA")
-	if dir == "" {
-		b.Skip("PORTCULLIS_DATA names no folder with real tools")
-	}
-	all, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
-	require.OK(b, err)
-	g := gatewaytest.New(b)
-	for server, list := range all {
-		for _, raw := range list {
-			name := strings.ReplaceAll(server, " ", "-") // a server's name has no space
-			if g.ByName[name] == nil {
-				g.Serve(name)
-			}
-			g.ByName[name].Tools = append(g.ByName[name].Tools, string(raw))
-		}
-	}
-	g.Configure(nil, `"gateway":{"mode":"search"}`)
-	g.Sync()
-	return gated{g}
-}
-
-// The first cases use a backend without work, and so measure the transport alone: a ping, a list of
-// 100 tools, and calls with arguments of 1 KiB and of 1 MiB, with and without an audit line. The
-// other cases use the gateway with 527 real tools.
+// The first cases use a backend without work, and so measure the transport alone: a ping, and calls
+// with arguments of 1 KiB and of 1 MiB, with and without an audit line. The other cases use the
+// gateway with 527 real tools.
 func BenchmarkHandler(b *testing.B) {
-	var tools []string
-	for i := range 100 {
-		tools = append(tools, fmt.Sprintf(`{"name":"server__tool_%d","description":%q,"inputSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}}}}`, i, strings.Repeat("word ", 30)))
-	}
-	nothing := quiet{&backend{tools: `{"tools":[` + strings.Join(tools, ",") + `]}`, call: answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`)}}
+	nothing := quiet{&backend{call: answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`)}}
 	still := newHandler(b, nothing, nil)
 	canStream := func(b *testing.B) http.Handler { return newHandler(b, nothing, laptop()) }
 	audited := func(b *testing.B) http.Handler {
@@ -69,17 +38,12 @@ func BenchmarkHandler(b *testing.B) {
 		request *http.Request
 	}{
 		{"ping", nil, legacy.request(b, "ping", ``)},
-		{"list", nil, legacy.request(b, "tools/list", ``)},
 		{"call_1KiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
 		{"call_1MiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)},
 		{"audited_call_1KiB", audited, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
-		{"audited_call_1MiB", audited, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)},
 		{"streaming_call_1KiB", canStream, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
 		{"streaming_modern_call_1KiB", canStream, modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
-		{"modern_discover", nil, modern.request(b, "server/discover", ``)},
-		{"modern_list", nil, modern.request(b, "tools/list", ``)},
 		{"modern_call_1KiB", nil, modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
-		{"527_list", realGateway, modern.request(b, "tools/list", ``)},
 		{"527_call", realGateway, modern.request(b, "tools/call", `"name":"call_tool_destructive","arguments":{"name":"airbnb:airbnb_search","args":{"location":"Berlin"}}`)},
 		{"527_retrieve", realGateway, modern.request(b, "tools/call", `"name":"retrieve_tools","arguments":{"query":"open an issue"}`)},
 	} {
@@ -103,16 +67,24 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-func realGateway(b *testing.B) http.Handler { return newHandler(b, realTools(b), nil) }
+// realGateway returns a handler for a gateway with 527 real tools.
+func realGateway(b *testing.B) http.Handler {
+	g := gatewaytest.New(b)
+	for server, list := range local.Many(b, 527) {
+		for _, raw := range list {
+			s := g.Server(server)
+			s.Tools = append(s.Tools, string(raw))
+		}
+	}
+	g.Configure(nil)
+	g.Sync()
+	return newHandler(b, gated{g}, nil)
+}
 
 // A quiet is a backend that keeps no requests.
 type quiet struct{ *backend }
 
 func (q quiet) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return q, nil }
-
-func (q quiet) ListTools(context.Context, string) (json.RawMessage, error) {
-	return json.RawMessage(q.tools), nil
-}
 
 func (q quiet) CallTool(ctx context.Context, r mcp.Request, _ mcp.Client) (json.RawMessage, error) {
 	return q.call(ctx, r)

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime/debug"
 	rtmetrics "runtime/metrics"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -24,8 +21,7 @@ import (
 // refusing returns a handler that accepts no credentials.
 func refusing(t testing.TB) http.Handler {
 	t.Helper()
-	h, err := mcphttp.New(&backend{}, denies{&identity.Error{Kind: identity.Invalid}}, nil)
-	require.OK(t, err)
+	h := newAuthHandler(t, &backend{}, denies(&identity.Error{Kind: identity.Invalid}), nil)
 	return h
 }
 
@@ -112,40 +108,28 @@ func TestRefusalID(t *testing.T) {
 	}
 }
 
-// dial sends the beginning of a request, and returns the connection.
-func dial(t *testing.T, srv *httptest.Server, request string) net.Conn {
-	t.Helper()
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
-	require.OK(t, err)
-	t.Cleanup(func() { c.Close() })
-	if _, err := io.WriteString(c, request); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// begun returns the head of a POST, and the beginning of its body.
-func begun(length int, body string) string {
-	return fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, body)
-}
-
 func TestRefusalSlowSender(t *testing.T) {
-	srv := httptest.NewServer(refusing(t))
-	defer srv.Close()
-	for body, id := range map[string]string{`{"jsonrpc":"2.0","id":7,`: `"id":7`, `{"jsonrpc":"2.0",`: `"id":null`} {
-		start := time.Now()
-		c := dial(t, srv, begun(4<<20, body))
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		require.OK(t, err)
-		answer, err := io.ReadAll(res.Body)
-		res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusUnauthorized || !strings.Contains(string(answer), id) || !res.Close {
-			t.Errorf("body begins with %s: got %d %s, closes = %v, error %v",
-				body, res.StatusCode, answer, res.Close, err)
-		}
-		if took := time.Since(start); took > 10*time.Second { // a second, on a fast machine
-			t.Errorf("body begins with %s: refused after %v", body, took)
-		}
+	for _, tt := range []struct {
+		body, id string
+		after    time.Duration
+	}{{`{"jsonrpc":"2.0","id":7,`, `"id":7`, 0}, {`{"jsonrpc":"2.0",`, `"id":null`, time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, start := serve(t, refusing(t)), time.Now()
+			_, err := io.WriteString(c, "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"+
+				"Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"+tt.body)
+			require.OK(t, err)
+			res, err := http.ReadResponse(bufio.NewReader(c), nil)
+			require.OK(t, err)
+			answer, err := io.ReadAll(res.Body)
+			if err != nil || res.StatusCode != http.StatusUnauthorized ||
+				!strings.Contains(string(answer), tt.id) || !res.Close {
+				t.Errorf("%s: got %d %s, closes = %v", tt.body, res.StatusCode, answer, res.Close)
+			}
+			if took := time.Since(start); took != tt.after {
+				t.Errorf("body begins with %s: refused after %v, want %v", tt.body, took, tt.after)
+			}
+			time.Sleep(time.Second) // net/http waits before it closes the connection
+		})
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 )
 
@@ -23,9 +21,7 @@ func TestSeen(t *testing.T) {
 	h := newHandler(t, &backend{}, o)
 	seen := func(name string, want ...mcphttp.ClientInfo) {
 		t.Helper()
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		same(t, name, want, got)
 		got = nil
 	}
 	const agent = "anonymous"

@@ -31,6 +31,14 @@ func remove(t testing.TB, h http.Handler, id string) reply {
 	return send(h, in(id, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)))
 }
 
+// ends checks that a DELETE ends a session.
+func ends(t testing.TB, h http.Handler, id string) {
+	t.Helper()
+	if got := remove(t, h, id); got.status != http.StatusNoContent {
+		t.Errorf("DELETE = %d %s", got.status, got.body)
+	}
+}
+
 func list(t testing.TB, h http.Handler, id string) reply {
 	return send(h, in(id, legacy.request(t, "tools/list", ``)))
 }
@@ -48,9 +56,7 @@ func TestSessionDeleteOutlivesARestart(t *testing.T) {
 		if n := looks.Load(); n != 0 {
 			t.Errorf("a request of a session reads the store %d times, want 0", n)
 		}
-		if got := remove(t, h, ended); got.status != http.StatusNoContent {
-			t.Fatalf("DELETE = %d %s", got.status, got.body)
-		}
+		ends(t, h, ended)
 		h, _ = startOn(t, store)
 		list(t, h, ended).wantError(t, 404, -32001, "7")
 		remove(t, h, ended).wantError(t, 404, -32001, "")
@@ -78,9 +84,7 @@ func TestSessionDeleteInTwoProcesses(t *testing.T) {
 	for range 4 {
 		for _, h := range []http.Handler{a, b} {
 			id := begin(t, h, ``)
-			if got := remove(t, h, id); got.status != http.StatusNoContent {
-				t.Fatalf("DELETE = %d %s", got.status, got.body)
-			}
+			ends(t, h, id)
 			ids = append(ids, id)
 		}
 	}
@@ -118,9 +122,7 @@ func TestSessionDeleteNotStored(t *testing.T) {
 			list(t, h, id).wantResult(t)
 		}
 		full = false
-		if got := remove(t, h, id); got.status != http.StatusNoContent {
-			t.Errorf("DELETE again = %d %s", got.status, got.body)
-		}
+		ends(t, h, id)
 		remove(t, h, id).wantError(t, 404, -32001, "")
 		h, _ = startOn(t, store)
 		list(t, h, id).wantError(t, 404, -32001, "7")
@@ -160,9 +162,7 @@ func TestEndedSessionsUnread(t *testing.T) {
 				later, next := begin(t, h, ``), begin(t, h, ``)
 				list(t, h, later).wantResult(t)
 				store.OnGet = nil
-				if got := remove(t, h, next); got.status != http.StatusNoContent {
-					t.Fatalf("DELETE = %d %s", got.status, got.body)
-				}
+				ends(t, h, next)
 				h, _ = startOn(t, store) // it reads the stored sessions again
 				for _, id := range []string{open, ended, next} {
 					list(t, h, id).wantError(t, 404, -32001, "7")
@@ -182,14 +182,7 @@ func TestEndedSessionsOfOneAgent(t *testing.T) {
 			t.Fatalf("session %d: %v", i, err)
 		}
 	}
-	h, err := mcphttp.New(&backend{}, sayers{}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	as := func(who string, r *http.Request) *http.Request {
-		r.Header.Set("Authorization", who)
-		return r
-	}
+	h := newAuthHandler(t, &backend{}, sayers{}, o)
 	end := func(who string) (got reply, id string) {
 		id = send(h, as(who, protocols[0].request(t, "initialize", `"capabilities":{}`))).header.Get("Mcp-Session-Id")
 		return send(h, as(who, in(id, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)))), id
@@ -215,9 +208,7 @@ func TestEndedSessionsOfAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, _ := startOn(t, store)
-	if got := remove(t, h, begin(t, h, ``)); got.status != http.StatusNoContent {
-		t.Errorf("DELETE = %d %s", got.status, got.body)
-	}
+	ends(t, h, begin(t, h, ``))
 	id := begin(t, h, ``)
 	remove(t, h, id).wantError(t, 429, 429, "")
 	list(t, h, id).wantResult(t)

@@ -1,6 +1,7 @@
 package mcphttp_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 )
@@ -14,15 +15,12 @@ func TestBadMessages(t *testing.T) {
 		id   string
 	}{
 		"empty":               {``, -32700, ""},
-		"white space":         {" \n", -32700, ""},
 		"cut off":             {call[:len(call)-1], -32700, ""},
 		"two objects":         {call + call, -32700, ""},
 		"no JSON":             {`hello`, -32700, ""},
 		"BOM":                 {"\uFEFF" + call, -32700, ""},
 		"invalid UTF-8":       {strings.Replace(call, "echo", "e\xffo", 1), -32700, ""},
 		"lone surrogate":      {strings.Replace(call, "echo", `\ud800`, 1), -32700, ""},
-		"single quotes":       {`{'jsonrpc':'2.0'}`, -32700, ""},
-		"NaN":                 {strings.Replace(call, "7", "NaN", 1), -32700, ""},
 		"a string":            {`"tools/call"`, -32600, ""},
 		"null":                {`null`, -32600, ""},
 		"empty batch":         {`[]`, -32600, ""},
@@ -34,7 +32,6 @@ func TestBadMessages(t *testing.T) {
 		"version 1":           {strings.Replace(call, `"2.0"`, `"1.0"`, 1), -32600, "7"},
 		"null id":             {strings.Replace(call, `7`, `null`, 1), -32600, ""},
 		"fraction as id":      {strings.Replace(call, `7`, `7.5`, 1), -32600, ""},
-		"exponent as id":      {strings.Replace(call, `7`, `7e0`, 1), -32600, ""},
 		"true as id":          {strings.Replace(call, `7`, `true`, 1), -32600, ""},
 		"object as id":        {strings.Replace(call, `7`, `{}`, 1), -32600, ""},
 		"huge id":             {strings.Replace(call, `7`, `"`+strings.Repeat("x", 2000)+`"`, 1), -32600, ""},
@@ -42,9 +39,6 @@ func TestBadMessages(t *testing.T) {
 		"no method":           {`{"jsonrpc":"2.0","id":7}`, -32600, "7"},
 		"method as a number":  {strings.Replace(call, `"tools/call"`, `5`, 1), -32600, "7"},
 		"empty method":        {strings.Replace(call, `"tools/call"`, `""`, 1), -32600, "7"},
-		"null method":         {strings.Replace(call, `"tools/call"`, `null`, 1), -32600, "7"},
-		"request and answer":  {strings.Replace(call, `"id":7`, `"id":7,"result":{}`, 1), -32600, "7"},
-		"answer without id":   {`{"jsonrpc":"2.0","result":{}}`, -32600, ""},
 		"params as a list":    {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":["echo"]}`, -32602, "7"},
 		"params as a string":  {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"echo"}`, -32602, "7"},
 		"_meta as a list":     {strings.Replace(call, `"name"`, `"_meta":[],"name"`, 1), -32602, "7"},
@@ -70,24 +64,13 @@ func TestBadMessages(t *testing.T) {
 			for _, e := range protocols {
 				b := &backend{}
 				r := post(t, tt.body)
-				for k, v := range e.header {
-					r.Header[k] = v
-				}
+				maps.Copy(r.Header, e.header)
 				send(newHandler(t, b, nil), r).wantError(t, 400, tt.code, tt.id)
 				if b.touched() {
 					t.Errorf("%s: the message reached the backend", e.name)
 				}
 			}
 		})
-	}
-}
-
-func TestUnknownMembers(t *testing.T) {
-	body := `{"jsonrpc":"2.0","ID":8,"trace":{"x":1},"id":7,"Method":"ping","method":"tools/call","params":{"name":"echo"}}`
-	got := send(newHandler(t, &backend{}, nil), post(t, body))
-	got.wantResult(t)
-	if !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":7,`) {
-		t.Errorf("got %s", got.body)
 	}
 }
 
@@ -110,44 +93,26 @@ func TestUndeclaredMethods(t *testing.T) {
 	}
 }
 
-func TestPing(t *testing.T) {
-	b := &backend{}
-	if got := send(newHandler(t, b, nil), legacy.request(t, "ping", ``)).wantResult(t); got != `{}` {
-		t.Errorf("got %s", got)
-	}
-	if len(b.callers) > 0 {
-		t.Error("a ping opened a session")
-	}
-}
-
 func TestNotifications(t *testing.T) {
 	for _, method := range []string{
 		"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed", "notifications/no/such",
 	} {
-		for _, params := range []string{``, `,"params":{}`, `,"params":{"requestId":1}`, `,"params":null`} {
-			inEachProtocol(t, func(t *testing.T, e protocol) {
-				r := post(t, `{"jsonrpc":"2.0","method":"`+method+`"`+params+`}`)
-				for k, v := range e.header {
-					r.Header[k] = v
-				}
-				r.Header.Set("Mcp-Method", method)
-				got := send(newHandler(t, &backend{}, nil), r)
-				if got.status != 202 || got.body != "" {
-					t.Errorf("%s%s: status %d, %q", method, params, got.status, got.body)
-				}
-			})
+		for _, rest := range []string{``, `,"params":{}`, `,"params":{"requestId":1}`, `,"params":null`} {
+			wantAccepted(t, method, `"method":"`+method+`"`+rest)
 		}
 	}
+	wantAccepted(t, "", `"id":"x","result":{"roots":[]}`)
 }
 
-func TestClientAnswers(t *testing.T) {
+// wantAccepted checks that a message without an answer is accepted in each protocol.
+func wantAccepted(t *testing.T, method, members string) {
+	t.Helper()
 	inEachProtocol(t, func(t *testing.T, e protocol) {
-		r := post(t, `{"jsonrpc":"2.0","id":"x","result":{"roots":[]}}`)
-		for k, v := range e.header {
-			r.Header[k] = v
-		}
+		r := post(t, `{"jsonrpc":"2.0",`+members+`}`)
+		maps.Copy(r.Header, e.header)
+		r.Header.Set("Mcp-Method", method)
 		if got := send(newHandler(t, &backend{}, nil), r); got.status != 202 || got.body != "" {
-			t.Errorf("status %d, %q", got.status, got.body)
+			t.Errorf("%s: status %d, %q", members, got.status, got.body)
 		}
 	})
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A clock is a backend with one tool.
-type clock struct{}
+// A clock is a backend with one tool. It offers nothing else, so the other methods of a session are
+// not called.
+type clock struct{ mcphttp.Session }
 
-func (clock) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return clock{}, nil }
+func (c clock) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return c, nil }
 
 func (clock) Stopped(context.Context, identity.Agent) error { return nil }
 
@@ -27,24 +28,6 @@ func (clock) While(ctx context.Context, _ identity.Agent) (context.Context, func
 }
 
 func (clock) DeclaresOutput(string) bool { return false }
-
-func (clock) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }
-
-func (clock) Offers() gateway.Offers { return gateway.Offers{} }
-
-func (clock) ListItems(context.Context, string, string) (json.RawMessage, error) {
-	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
-}
-
-func (clock) GetItem(context.Context, mcp.Request, mcp.Client) (json.RawMessage, error) {
-	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
-}
-
-func (clock) Instructions() string { return "One tool, which tells the time." }
-
-func (clock) ListTools(context.Context, string) (json.RawMessage, error) {
-	return json.RawMessage(`{"tools":[{"name":"now","inputSchema":{"type":"object"}}]}`), nil
-}
 
 func (clock) CallTool(context.Context, mcp.Request, mcp.Client) (json.RawMessage, error) {
 	return json.RawMessage(`{"content":[{"type":"text","text":"12:00"}]}`), nil

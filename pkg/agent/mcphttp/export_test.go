@@ -10,6 +10,17 @@ import (
 // Remembered returns the number of sessions with state.
 func Remembered(h http.Handler) int { return len(h.(*handler).live.sessions) }
 
+// Remember adds n sessions with state.
+func Remember(h http.Handler, n int) {
+	live := h.(*handler).live
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	for range n {
+		t := newSession(identity.Agent{}, mcp.VersionLegacy, nil)
+		live.get(&t).level = 1
+	}
+}
+
 // HeldOpen returns the number of open streams.
 func HeldOpen(h http.Handler) int {
 	holder := &h.(*handler).holder

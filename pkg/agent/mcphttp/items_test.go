@@ -8,10 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
-	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const twoPrompts = `{"prompts":[{"name":"s__a"},{"name":"s__b"}],"ttlMs":30000}`
@@ -39,22 +36,20 @@ func (e protocol) named(t testing.TB, method, params, name string) *http.Request
 // Without prompts and resources, their methods do not exist.
 func TestItemsNotThere(t *testing.T) {
 	for _, req := range itemRequests {
-		inEachProtocol(t, func(t *testing.T, e protocol) {
-			want := 200
-			if e.isModern() {
-				want = 404
-			}
-			b := &backend{}
-			send(newHandler(t, b, nil), e.named(t, req.method, req.params, req.name)).wantError(t, want, -32601, "7")
-			if b.touched() {
-				t.Errorf("%s reached the backend", req.method)
-			}
-		})
+		b := &backend{}
+		got := send(newHandler(t, b, nil), legacy.named(t, req.method, req.params, req.name))
+		got.wantError(t, 200, -32601, "7")
+		if b.touched() {
+			t.Errorf("%s reached the backend", req.method)
+		}
 	}
 }
 
-func TestItemsHeader(t *testing.T) {
-	for _, req := range itemRequests {
+// The headers repeat the method and the name, which may be encoded.
+func TestNameHeader(t *testing.T) {
+	call := itemRequests[3]
+	call.method, call.params, call.name = "tools/call", `"name":"grüße:日本"`, "grüße:日本"
+	for _, req := range append(itemRequests[:len(itemRequests):len(itemRequests)], call) {
 		b := &backend{items: twoPrompts}
 		r := modern.named(t, req.method, req.params, "another")
 		if req.name == "" {
@@ -96,40 +91,6 @@ func TestItemsAnswers(t *testing.T) {
 				t.Errorf("%s: %s\nwant %s}", req.method, got, want)
 			}
 		})
-	}
-}
-
-func TestItemsCapabilities(t *testing.T) {
-	for _, tt := range []struct {
-		offers      gateway.Offers
-		want, alone string
-	}{
-		{gateway.Offers{}, `{"tools":{}}`, `{"tools":{"listChanged":true}}`},
-		{gateway.Offers{Prompts: true, Completions: true}, `{"completions":{},"prompts":{},"tools":{}}`,
-			`{"completions":{},"prompts":{"listChanged":true},"tools":{"listChanged":true}}`},
-		{gateway.Offers{Resources: true}, `{"resources":{},"tools":{}}`, `{"resources":{"listChanged":true},"tools":{"listChanged":true}}`},
-	} {
-		for _, e := range []protocol{legacy, modern} {
-			method, params := "server/discover", ``
-			if !e.isModern() {
-				method, params = "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}`
-			}
-			for _, alone := range []bool{false, true} {
-				want := tt.want
-				if alone {
-					want = tt.alone
-				}
-				// the handshake protocol would need a session, and so a key
-				if alone && e.isModern() {
-					want = strings.Replace(want, `"resources":{"listChanged":true`, `"resources":{"listChanged":true,"subscribe":true`, 1)
-				}
-				h := newHandler(t, &backend{offers: tt.offers}, &mcphttp.Options{Alone: alone})
-				raw := send(h, e.request(t, method, params)).wantResult(t)
-				if got := string(require.JSON[map[string]json.RawMessage](t, raw)["capabilities"]); got != want {
-					t.Errorf("%+v %s: %s, want %s", tt.offers, e.name, got, want)
-				}
-			}
-		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
@@ -36,9 +34,7 @@ func TestBackendErrors(t *testing.T) {
 		got := send(h, e.request(t, "tools/call", `"name":"x"`))
 		got.wantError(t, status, -32602, "7")
 		want := `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"unknown tool \"x\" <&>","data":{"n":9007199254740993}}}`
-		if d := cmp.Diff(want, got.body); d != "" {
-			t.Errorf("body (-want +got):\n%s", d)
-		}
+		same(t, "body", want, got.body)
 		send(newHandler(t, &backend{call: fails(own)}, nil), e.request(t, "tools/call", `"name":"x"`)).wantError(t, 200, 1234, "7")
 
 		got = send(newHandler(t, &backend{listErr: busy}, nil), e.request(t, "tools/list", ``))
@@ -94,61 +90,36 @@ func TestInternalErrors(t *testing.T) {
 			if m := got.rpc(t).Error.Message; m != "internal error" {
 				t.Errorf("the caller reads %q", m)
 			}
-			if l := log.String(); !strings.Contains(l, `"level":"ERROR"`) || !strings.Contains(l, `"error":"`) {
+			l := log.String()
+			if !strings.Contains(l, `"level":"ERROR"`) || !strings.Contains(l, `"error":"`) {
 				t.Errorf("the log has %s", l)
 			}
+			if name == "panic" && !strings.Contains(l, "(*backend).CallTool") {
+				t.Errorf("the log has no stack: %s", l)
+			}
 		})
 	}
 }
 
-type panicking struct{ *backend }
-
-func (panicking) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { panic("open") }
-
-func TestPanic(t *testing.T) {
-	var log logbook
-	h := newHandler(t, panicking{&backend{}}, &mcphttp.Options{Log: log.logger()})
-	send(h, legacy.request(t, "tools/list", ``)).wantError(t, 200, -32603, "7")
-	if !strings.Contains(log.String(), "panicking.Open") {
-		t.Error("the log has no stack")
-	}
-}
-
+// A call ends after 25 s, or at the deadline of its request.
 func TestLateCall(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
-		synctest.Test(t, func(t *testing.T) {
-			b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}}
-			start := time.Now()
-			got := send(newHandler(t, b, nil), e.request(t, "tools/call", `"name":"x"`)).wantResult(t)
-			if !strings.Contains(got, `"isError":true`) || !strings.Contains(got, "No answer after 25 s.") || !strings.Contains(got, `"delivered":true`) {
-				t.Errorf("got %s", got)
-			}
-			if took := time.Since(start); took != 25*time.Second {
-				t.Errorf("the call ended after %v, want 25 s", took)
-			}
-		})
-	})
-}
-
-func TestDeadline(t *testing.T) {
-	inEachProtocol(t, func(t *testing.T, e protocol) {
-		synctest.Test(t, func(t *testing.T) {
-			var left time.Duration
-			b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
-				d, _ := ctx.Deadline()
-				left = time.Until(d)
-				return json.RawMessage(`{"content":[]}`), nil
-			}}
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
-			send(newHandler(t, b, nil), e.request(t, "tools/call", `"name":"x"`).WithContext(ctx)).wantResult(t)
-			if left != 3*time.Second {
-				t.Errorf("the backend had %v", left)
-			}
-		})
+		for after, want := range map[time.Duration]string{time.Minute: "25 s", 3 * time.Second: "3 s"} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), after)
+				defer cancel()
+				b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}}
+				got := send(newHandler(t, b, nil), e.request(t, "tools/call", `"name":"x"`).WithContext(ctx)).wantResult(t)
+				if !strings.Contains(got, `"isError":true`) ||
+					!strings.Contains(got, "No answer after "+want) ||
+					!strings.Contains(got, `"delivered":true`) {
+					t.Errorf("want no answer after %s, got %s", want, got)
+				}
+			})
+		}
 	})
 }
 
@@ -229,10 +200,6 @@ func TestResultLimit(t *testing.T) {
 	send(newHandler(t, list, nil), modern.request(t, "tools/list", ``)).wantError(t, 200, -32603, "7")
 }
 
-type denies struct{ err error }
-
-func (d denies) Authenticate(*http.Request) (identity.Agent, error) { return identity.Agent{}, d.err }
-
 func TestChallenge(t *testing.T) {
 	cause := errors.New("token eyJhbGciOi expired")
 	for name, tt := range map[string]struct {
@@ -247,25 +214,26 @@ func TestChallenge(t *testing.T) {
 			`Bearer error="insufficient_scope", scope="xy", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp"`},
 		"other": {cause, 401, `Bearer error="invalid_token", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp"`},
 		"down":  {&identity.Error{Kind: identity.Unavailable, Err: cause}, 503, ``},
+		"often": {&identity.Error{Kind: identity.Throttled, RetryAfter: 5 * time.Second / 2}, 429, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inEachProtocol(t, func(t *testing.T, e protocol) {
 				var log logbook
 				b := &backend{}
-				h, err := mcphttp.New(b, denies{tt.err}, &mcphttp.Options{BaseURL: "https://gw.example/", Resource: &mcphttp.Resource{}, Log: log.logger()})
-				require.OK(t, err)
+				h := newAuthHandler(t, b, denies(tt.err), &mcphttp.Options{BaseURL: "https://gw.example/", Resource: &mcphttp.Resource{}, Log: log.logger()})
 				r := e.request(t, "tools/call", `"name":"x"`)
 				r.Host = "evil.example"
 				got := send(h, r)
 				got.wantError(t, tt.status, tt.status, "7")
-				if d := cmp.Diff(tt.challenge, got.header.Get("WWW-Authenticate")); d != "" {
-					t.Errorf("challenge (-want +got):\n%s", d)
-				}
+				same(t, "challenge", tt.challenge, got.header.Get("WWW-Authenticate"))
 				if strings.Contains(got.body, "eyJ") {
 					t.Errorf("the caller reads the cause: %s", got.body)
 				}
 				if len(b.callers) > 0 {
 					t.Error("it reached the backend")
+				}
+				if after := got.header.Get("Retry-After"); name == "often" && after != "3" {
+					t.Errorf("Retry-After = %q", after)
 				}
 				if refused, ok := errors.AsType[*identity.Error](tt.err); (!ok || refused.Err != nil) && !strings.Contains(log.String(), "expired") {
 					t.Errorf("the log has no cause: %s", log.String())
@@ -277,11 +245,23 @@ func TestChallenge(t *testing.T) {
 			})
 		})
 	}
-	h, err := mcphttp.New(&backend{}, denies{&identity.Error{Kind: identity.Missing}}, nil)
-	require.OK(t, err)
+	h := newAuthHandler(t, &backend{}, denies(&identity.Error{Kind: identity.Missing}), nil)
 	if got := send(h, modern.request(t, "tools/list", ``)).header.Get("WWW-Authenticate"); got != "Bearer" {
 		t.Errorf("without metadata the challenge is %q", got)
 	}
+}
+
+func TestCallScope(t *testing.T) {
+	refused := &mcp.Error{Code: 403, Status: 403, Message: "no", Err: &identity.Error{Kind: identity.Scope, Scopes: []string{"destructive"}}}
+	inEachProtocol(t, func(t *testing.T, e protocol) {
+		h := newHandler(t, &backend{call: fails(refused)}, &mcphttp.Options{BaseURL: "https://gw.example", Resource: &mcphttp.Resource{ScopePrefix: "gate/"}})
+		got := send(h, e.request(t, "tools/call", `"name":"x"`))
+		got.wantError(t, 403, 403, "7")
+		want := `Bearer error="insufficient_scope", scope="gate/destructive", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp"`
+		if c := got.header.Get("WWW-Authenticate"); c != want {
+			t.Errorf("challenge is %q, want %q", c, want)
+		}
+	})
 }
 
 func TestResourceMetadata(t *testing.T) {
@@ -358,31 +338,6 @@ func TestReboundHost(t *testing.T) {
 		} else {
 			got.wantError(t, 403, 403, "7")
 		}
-	}
-}
-
-func TestLogAndMetrics(t *testing.T) {
-	var log logbook
-	h := newHandler(t, &backend{call: fails(errors.New("boom"))}, &mcphttp.Options{
-		Log: log.logger(), Metrics: observe.NewMeter("portcullis", "mcp", nil), RequestID: func(context.Context) string { return "req-1" },
-	})
-	send(h, legacy.request(t, "tools/list", ``))
-	send(h, modern.request(t, "tools/call", `"name":"echo","arguments":{"password":"hunter2"}`))
-	send(h, post(t, `{"jsonrpc":"2.0","id":1,"method":"`+strings.Repeat("m", 5000)+`"}`))
-	lines := slices.Collect(strings.Lines(log.String()))
-	if len(lines) != 3 || strings.Count(log.String(), `"Requests":1`) != 3 {
-		t.Fatalf("log:\n%s", log.String())
-	}
-	for _, want := range []string{`"method":"tools/call"`, `"name":"echo"`, `"agent":"anonymous"`, `"request_id":"req-1"`, `"code":-32603`, `"error":"boom"`, `"Errors":1`} {
-		if !strings.Contains(lines[1], want) {
-			t.Errorf("%s is not in %s", want, lines[1])
-		}
-	}
-	if len(lines[2]) > 1000 {
-		t.Errorf("log line of a long method has %d bytes, want at most 1000", len(lines[2]))
-	}
-	if strings.Contains(log.String(), "hunter2") {
-		t.Error("arguments are in the log")
 	}
 }
 

@@ -2,6 +2,7 @@ package mcphttp_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -51,9 +52,7 @@ func TestStoppedAgent(t *testing.T) {
 			}
 			for _, body := range []string{`"method":"notifications/initialized"`, `"method":"notifications/cancelled","params":{"requestId":1}`, `"id":"q1","result":{}`} {
 				r := post(t, `{"jsonrpc":"2.0",`+body+`}`)
-				for k, v := range e.header {
-					r.Header[k] = v
-				}
+				maps.Copy(r.Header, e.header)
 				refused(e.name+" "+body, send(h, in(sessions[0], r)))
 			}
 		}

@@ -234,7 +234,7 @@ func (w *timed) Write(b []byte) (int, error) {
 // the number of dropped messages.
 func TestStreamFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n, takes = 100_000, 10 * time.Second
+		const n, takes = 5_000, 10 * time.Second
 		h := streaming(t, func(_ context.Context, _ mcp.Request, c mcp.Client) (json.RawMessage, error) {
 			for i := range n {
 				c.Notify("notifications/progress", object(t, fmt.Sprintf(`{"progress":%d}`, i)))

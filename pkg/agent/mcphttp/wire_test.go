@@ -1,30 +1,13 @@
 package mcphttp_test
 
 import (
-	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 )
-
-func TestTools(t *testing.T) {
-	inEachProtocol(t, func(t *testing.T, e protocol) {
-		h := newHandler(t, &backend{}, nil)
-		list := send(h, e.request(t, "tools/list", ``)).wantResult(t)
-		if !strings.Contains(list, strings.TrimSuffix(strings.TrimPrefix(twoTools, "{"), "}")) {
-			t.Errorf("list = %s", list)
-		}
-		call := send(h, e.request(t, "tools/call", `"name":"echo","arguments":{"a":1}`)).wantResult(t)
-		if !strings.Contains(call, `"text":"ok"`) {
-			t.Errorf("call is %s", call)
-		}
-	})
-}
 
 func TestEndpoints(t *testing.T) {
 	for path, want := range map[string]string{
@@ -168,42 +151,6 @@ func TestOtherHTTPMethods(t *testing.T) {
 	}
 }
 
-func TestMcpNameEncoded(t *testing.T) {
-	encode := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
-	for _, tt := range []struct {
-		name, header string
-		ok           bool
-	}{
-		{"echo", "echo", true},
-		{"echo", encode("echo"), true},
-		{"grüße:日本", encode("grüße:日本"), true},
-		{"res://a,b", "res://a,b", true},
-		{" padded ", encode(" padded "), true},
-		{"=?base64?eA==?=", encode("=?base64?eA==?="), true},
-		{"echo", "add", false},
-		{"echo", encode("add"), false},
-		{"echo", "=?base64?***?=", false},
-		{"echo", "=?BASE64?ZWNobw==?=", false},
-		{"echo", "", false},
-	} {
-		b := &backend{}
-		r := modern.request(t, "tools/call", `"name":"`+tt.name+`"`)
-		r.Header.Del("Mcp-Name")
-		if tt.header != "" {
-			r.Header.Set("Mcp-Name", tt.header)
-		}
-		got := send(newHandler(t, b, nil), r)
-		if tt.ok {
-			got.wantResult(t)
-		} else {
-			got.wantError(t, 400, -32020, "7")
-		}
-		if b.touched() != tt.ok {
-			t.Errorf("name %q, header %q: backend called = %v", tt.name, tt.header, b.touched())
-		}
-	}
-}
-
 func TestHeadersGivenTwice(t *testing.T) {
 	for _, name := range []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"} {
 		b := &backend{}
@@ -226,39 +173,23 @@ func TestUnsupportedVersions(t *testing.T) {
 		got := send(newHandler(t, &backend{}, nil), r)
 		got.wantError(t, 400, -32022, `"a"`)
 		want := `{"supported":["2026-07-28","2025-11-25","2025-06-18"],"requested":"` + v + `"}`
-		if d := cmp.Diff(want, string(got.rpc(t).Error.Data)); d != "" {
-			t.Errorf("data (-want +got):\n%s", d)
-		}
+		same(t, "data", want, string(got.rpc(t).Error.Data))
 	}
-}
-
-func TestLastEventID(t *testing.T) {
-	inEachProtocol(t, func(t *testing.T, e protocol) {
-		r := e.request(t, "tools/list", ``)
-		r.Header.Set("Last-Event-ID", "x_1")
-		send(newHandler(t, &backend{}, nil), r).wantResult(t)
-	})
 }
 
 func TestAccept(t *testing.T) {
 	for accept, ok := range map[string]bool{
 		"application/json":                       true,
-		"application/json; charset=utf-8":        true,
-		"application/*":                          true,
 		"*/*":                                    true,
 		"application/json, text/event-stream":    true,
 		"text/event-stream, APPLICATION/JSON":    true,
 		"-":                                      true,
 		"text/event-stream":                      false,
-		"text/html":                              false,
 		"application/json;q=0":                   false,
-		"application/json; Q=0.000, text/*":      false,
 		"*/*, application/json;q=0":              false,
-		"application/json;q=0, */*":              false,
 		"application/json, */*;q=0":              true,
 		"*/*;q=0, application/*;q=0.001":         true,
 		"application/json;q=0.0;x=1":             false,
-		"application/json;x=0;q=":                true,
 		"application/json;q=0, application/json": true,
 	} {
 		inEachProtocol(t, func(t *testing.T, e protocol) {
