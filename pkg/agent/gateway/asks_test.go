@@ -3,6 +3,8 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +18,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A scripted is an upstream whose calls a test controls.
@@ -113,20 +117,23 @@ func (r required) back(answers ...string) string {
 }
 
 const (
+	foreign  = "requestState is not one that this gateway gave for this request"
 	accept   = `{"action":"accept","content":{"n":9007199254740993}}`
 	complete = `{"content":[{"type":"text","text":"done"}]}`
 )
 
-// fails checks that a request is refused with a text, as a result or an error.
-func (a *asker) fails(raw json.RawMessage, err error, text string) {
-	a.T.Helper()
-	if e, ok := errors.AsType[*mcp.Error](err); ok {
-		raw = json.RawMessage(e.Message)
-	} else if err != nil || !strings.Contains(string(raw), `"isError":true`) {
-		a.T.Errorf("got %s, %v; want a refusal", raw, err)
-	}
-	if !strings.Contains(string(raw), text) {
-		a.T.Errorf("got %s, want %s", raw, text)
+// fails returns a check that a request is refused with a text, as a result or an error.
+func (a *asker) fails(text string) func(json.RawMessage, error) {
+	return func(raw json.RawMessage, err error) {
+		a.T.Helper()
+		if e, ok := errors.AsType[*mcp.Error](err); ok {
+			raw = json.RawMessage(e.Message)
+		} else if err != nil || !strings.Contains(string(raw), `"isError":true`) {
+			a.T.Errorf("got %s, %v; want a refusal", raw, err)
+		}
+		if !strings.Contains(string(raw), text) {
+			a.T.Errorf("got %s, want %s", raw, text)
+		}
 	}
 }
 
@@ -144,10 +151,7 @@ func TestAskedByAResult(t *testing.T) {
 	if strings.Contains(asked.State, "own") || string(asked.Asks["q"]) != `{"method":"elicitation/create","params":{"message":"sure?"}}` {
 		t.Errorf("asked %+v", asked)
 	}
-	raw, err := a.act(asked.back("q", accept))
-	if err != nil || string(raw) != complete {
-		t.Errorf("got %s, %v", raw, err)
-	}
+	a.succeeds(complete)(a.act(asked.back("q", accept)))
 	if got := string(a.sent[1].Rest.Bytes()); got != `{"inputResponses":{"q":`+accept+`},"requestState":"its own"}` {
 		t.Errorf("sent %s", got)
 	}
@@ -160,64 +164,49 @@ func TestStateOfAnotherRequest(t *testing.T) {
 	a := pendingQuestion(t, "", false, stateless)
 	asked := a.asked(a.act(""))
 	back := asked.back("q", accept)
-	const foreign = "requestState is not one that this gateway gave for this request"
 	sent := len(a.sent)
-	refused := func(text string, raw json.RawMessage, err error) {
-		t.Helper()
-		a.fails(raw, err, text)
-		if len(a.sent) != sent {
-			t.Errorf("%d requests were sent", len(a.sent)-sent)
+	refused := func(text string) func(json.RawMessage, error) {
+		return func(raw json.RawMessage, err error) {
+			t.Helper()
+			a.fails(text)(raw, err)
+			if len(a.sent) != sent {
+				t.Errorf("%d requests were sent", len(a.sent)-sent)
+			}
 		}
 	}
-	raw, err := a.do(t.Context(), able(), "other", `{"n":1}`, back)
-	refused(foreign, raw, err)
-	raw, err = a.do(t.Context(), able(), "act", `{"n":2}`, back)
-	refused(foreign, raw, err)
-	for _, state := range []string{`"` + asked.State[:len(asked.State)-4] + `AAAA"`, `"its own"`, `""`, `7`, `{}`} {
-		raw, err = a.act(`,"inputResponses":{},"requestState":` + state)
-		refused(foreign, raw, err)
-	}
+	refused(foreign)(a.do(t.Context(), able(), "other", `{"n":1}`, back))
+	refused(foreign)(a.do(t.Context(), able(), "act", `{"n":2}`, back))
 	elsewhere, err := sealer(1).Seal(t.Context(), seal.Session, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
+	require.OK(t, err)
+	for _, state := range []string{`"` + elsewhere + `"`, `"its own"`, `""`, `7`, `{}`} {
+		refused(foreign)(a.act(`,"inputResponses":{},"requestState":` + state))
 	}
-	raw, err = a.act(`,"requestState":"` + elsewhere + `"`)
-	refused(foreign, raw, err)
 
 	mine := a.Agent
-	a.Agent.ID = "another"
-	raw, err = a.act(back)
-	refused(foreign, raw, err)
-	a.Agent, a.Agent.Way = mine, "token"
-	raw, err = a.act(back)
-	refused(foreign, raw, err)
+	a.Agent.Way = "token"
+	refused(foreign)(a.act(back))
 	a.Agent = mine
 
 	a.Options.Now = nil
 	a.Clock.Set(time.Now().Add(61*time.Minute), 0)
-	raw, err = a.act(back)
-	refused("is too old", raw, err)
+	refused("is too old")(a.act(back))
 	a.Clock.Set(time.Time{}, 0)
 
 	a.Decide("s:act", "disable")
-	raw, err = a.act(back)
-	refused("disabled_by_user", raw, err)
+	refused("disabled_by_user")(a.act(back))
 	a.Decide("s:act", "enable")
 
 	a.Options.Sealer = sealer(2)
 	a.Restart()
-	raw, err = a.act(back)
-	refused(foreign, raw, err)
+	refused(foreign)(a.act(back))
 
 	a.Options.Sealer = seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{}, errors.New("out of reach") })
 	a.Restart()
-	raw, err = a.act(back)
-	refused("cannot read its key", raw, err)
+	refused("cannot read its key")(a.act(back))
 
 	a.Options.Sealer = nil
 	a.Restart()
-	raw, err = a.act(back)
-	refused(foreign, raw, err)
+	refused(foreign)(a.act(back))
 }
 
 // Without a key the gateway passes no question on. If a client sends an answer before any question,
@@ -226,27 +215,22 @@ func TestAskedWithoutState(t *testing.T) {
 	a := pendingQuestion(t, "", false, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 		return json.RawMessage(complete), nil
 	})
-	if raw, err := a.act(`,"inputResponses":{"q":` + accept + `,"more":{}}`); err != nil || string(raw) != complete {
-		t.Errorf("got %s, %v", raw, err)
-	}
+	a.succeeds(complete)(a.act(`,"inputResponses":{"q":` + accept + `,"more":{}}`))
 	if got := string(a.sent[0].Rest.Bytes()); got != `{"inputResponses":{"q":`+accept+`,"more":{}}}` {
 		t.Errorf("sent %s", got)
 	}
 	a = pendingQuestion(t, "", false, stateless)
 	a.Options.Sealer = nil
 	a.Restart()
-	raw, err := a.act("")
-	a.fails(raw, err, "has no key")
+	a.fails("has no key")(a.act(""))
 
 	a = pendingQuestion(t, `"elicitation": "off"`, true, stateless)
-	raw, err = a.act("")
-	a.fails(raw, err, "does not allow that")
+	a.fails("does not allow that")(a.act(""))
 
 	a = pendingQuestion(t, "", false, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 		return json.RawMessage(`{"resultType":"input_required","requestState":"` + strings.Repeat("x", 50_000) + `"}`), nil
 	})
-	raw, err = a.act("")
-	a.fails(raw, err, "too long to pass on")
+	a.fails("too long to pass on")(a.act(""))
 }
 
 // In a handshake client's request, the members for a state have no meaning, and the gateway does
@@ -386,18 +370,14 @@ func TestReplay(t *testing.T) {
 		next = a.asked(look(next.back(key(next), accept)))
 	}
 	odd++
-	raw, err = look(next.back(key(next), accept))
-	a.fails(raw, err, "asked for input too often")
+	a.fails("asked for input too often")(look(next.back(key(next), accept)))
 
 	// The gateway sends a call that is not safe to repeat without a way to ask, so the server fails it.
-	raw, err = a.act("")
-	a.fails(raw, err, "")
-	raw, err = a.do(t.Context(), mcp.Client{}, "look", `{}`, "")
-	a.fails(raw, err, "")
+	a.fails("")(a.act(""))
+	a.fails("")(a.do(t.Context(), mcp.Client{}, "look", `{}`, ""))
 	a.Options.Sealer = nil
 	a.Restart()
-	raw, err = look("")
-	a.fails(raw, err, "")
+	a.fails("")(look(""))
 }
 
 var _ gateway.Upstream = (*scripted)(nil)
@@ -418,15 +398,84 @@ func TestItemsThatAsk(t *testing.T) {
 		return a.Open().GetItem(t.Context(), r, able())
 	}
 	asked := a.asked(read(""))
-	if raw, err := read(asked.back("q", accept)); err != nil || string(raw) != complete {
-		t.Errorf("got %s, %v", raw, err)
-	}
-	raw, err := read(`,"requestState":"its own"`)
-	a.fails(raw, err, "requestState is not one that this gateway gave for this request")
+	a.succeeds(complete)(read(asked.back("q", accept)))
+	a.fails(foreign)(read(`,"requestState":"its own"`))
 	a.Options.Sealer = nil
 	a.Restart()
-	raw, err = read("")
+	raw, err := read("")
 	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != mcp.CodeUpstream || !strings.HasPrefix(e.Message, "The server asks for input, but this gateway has no key") {
 		t.Errorf("got %s, %v", raw, err)
 	}
+}
+
+// actsFor returns the agent on behalf of a user; "": without a user.
+func actsFor(a identity.Agent, user string) identity.Agent {
+	a.Way = identity.WayJWT
+	if a.Human = user; user != "" {
+		a.Subject = "https://login.example.com " + user
+	}
+	return a
+}
+
+// Only the user who got a question can answer it. Another user, and the agent without a user, get
+// the same answer as another agent, and nothing is sent.
+func TestStateOfAnotherUser(t *testing.T) {
+	asks := func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
+		answer, err := c.Client.Ask(ctx, mcp.MethodElicit, json.RawMessage(`{}`))
+		if ctx.Err() != nil {
+			return nil, &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{Reason: outcome.ReasonAborted}}
+		}
+		return json.RawMessage(fmt.Sprintf(`{"content":[],"got":%s}`, answer)), err
+	}
+	for name, start := range map[string]func(*testing.T) *asker{
+		"of a stateless server":      func(t *testing.T) *asker { return pendingQuestion(t, "", false, stateless) },
+		"of a parked call":           func(t *testing.T) *asker { return pendingQuestion(t, "", true, asks) },
+		"of a call that is repeated": func(t *testing.T) *asker { return pendingQuestion(t, `"elicitation": "replay"`, false, asks) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := start(t)
+				ann := actsFor(a.Agent, "ann")
+				a.Agent = ann
+				look := func(more string) (json.RawMessage, error) { return a.do(t.Context(), able(), "look", `{}`, more) }
+				asked, back := a.asked(look("")), ""
+				for key := range asked.Asks {
+					back = asked.back(key, accept)
+				}
+				sent := len(a.sent)
+				another := actsFor(a.Agent, "")
+				another.ID = "another"
+				for _, who := range []identity.Agent{another, actsFor(ann, "bob"), {ID: ann.ID, Way: ann.Way, Servers: ann.Servers, Tiers: ann.Tiers}} {
+					a.Agent = who
+					a.fails(foreign)(look(back))
+				}
+				if len(a.sent) != sent {
+					t.Errorf("%d requests were sent", len(a.sent)-sent)
+				}
+				a.Agent = ann
+				if raw, err := look(back); err != nil || strings.Contains(string(raw), "input_required") {
+					t.Errorf("ann gets %s, %v", raw, err)
+				}
+			})
+		})
+	}
+}
+
+// A state of an earlier version, which had no users, works only for an agent without a user.
+func TestStateOfAnEarlierVersion(t *testing.T) {
+	a := pendingQuestion(t, "", false, stateless)
+	a.Agent = actsFor(a.Agent, "")
+	h := sha256.New()
+	for _, part := range []string{"s", "https://s.example.com/mcp", "", "act", `{"n":1}`, a.Agent.Way, a.Agent.ID, ""} {
+		h.Write(binary.AppendUvarint(nil, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	plain, err := json.Marshal(map[string]any{"b": h.Sum(nil), "e": time.Now().Add(time.Hour).Unix(), "u": "its own"})
+	require.OK(t, err)
+	state, err := sealer(1).Seal(t.Context(), seal.State, plain)
+	require.OK(t, err)
+	back := required{State: state}.back("q", accept)
+	a.succeeds(complete)(a.act(back))
+	a.Agent = actsFor(a.Agent, "ann")
+	a.fails(foreign)(a.act(back))
 }

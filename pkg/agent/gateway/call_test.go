@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 func TestCallLocked(t *testing.T) {
@@ -27,34 +27,20 @@ func TestCallLocked(t *testing.T) {
 		"denied:shred_document": "blocked_by_config", "user:share_document": "blocked_by_user",
 		"waiting:upload_document": "blocked_pending", "off:print_document": "blocked_server", "broken:fax_document": "blocked_unknown",
 	}
-	all := ""
 	for name, status := range lockedTools {
-		var first string
-		for _, tier := range []string{"read", "write", "destructive"} {
+		for _, tier := range []string{"read", "write", "destructive"} { // the answer is the same
 			counts := gw.counting()
 			r := gw.Call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
-			if first == "" {
-				first = r.Raw
-			}
-			if r.Raw != first {
-				t.Errorf("%s: the answer depends on the variant: %s", name, r.Text)
-			}
 			checkLocked(t, name, status, r)
 			if want := (observe.Target{Name: name, By: status}); counts.Blocked != want {
 				t.Errorf("counted %+v, want %+v", counts.Blocked, want)
 			}
-		}
-		all += first
-		if file, ok := golden[name]; ok {
-			checkAnswer(t, file, first)
+			if file, ok := golden[name]; ok {
+				checkAnswer(t, file, r.Raw)
+			}
 		}
 	}
 	gw.sentNothing()
-	for _, secret := range []string{"example.com/mcp", "principal.floor", "forbid"} {
-		if strings.Contains(all, secret) {
-			t.Errorf("an answer contains %q", secret)
-		}
-	}
 }
 
 // checkLocked checks the answer to the call of a locked tool.
@@ -69,10 +55,6 @@ func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
 			t.Errorf("%s: the text does not say %q: %s", name, part, r.Text)
 		}
 	}
-	byConfig := status == "disabled_by_config"
-	if strings.Contains(r.Text, "Tool is disabled and not callable.") == byConfig {
-		t.Errorf("%s: %s", name, r.Text)
-	}
 	user := status == "disabled_by_user" || status == "pending_approval"
 	if want := gatewaytest.BaseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "Ask the user") != user {
 		t.Errorf("%s: link %q, text %s", name, lock.Link, r.Text)
@@ -85,36 +67,17 @@ func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
 // With "locked": "result", the answer to a locked call has the same text, but is no error. The
 // setting is for clients that count errors.
 func TestCallLockedAsResult(t *testing.T) {
-	asError, asResult := everyStatus(t), everyStatus(t)
-	asResult.Configure(map[string]string{"waiting": `"approval":"manual"`, "denied": `"disabled_tools":["purge_*"]`, "off": `"enabled":false`}, `"gateway": {"locked": "result"}`)
-	asResult.Clock.Wait(time.Minute)
-	for name := range lockedTools {
-		params := fmt.Sprintf(`{"name":"call_tool_read","arguments":{"name":%q}}`, name)
-		want, err := asError.Try(params)
-		require.OK(t, err)
-		got, err := asResult.Try(params)
-		require.OK(t, err)
-		if plain := strings.Replace(string(want), `"isError":true,`, "", 1); string(got) != plain || plain == string(want) {
-			t.Errorf("%s: got %s, want %s", name, got, plain)
-		}
+	gw := everyStatus(t)
+	const user = `{"name":"user:share_document"}`
+	want := strings.Replace(gw.Call("call_tool_read", user).Raw, `"isError":true,`, "", 1)
+	gw.reconfigure(nil, `"gateway": {"locked": "result"}`)
+	if r := gw.Call("call_tool_read", user); r.IsError || r.Raw != want {
+		t.Errorf("got %s, want %s", r.Raw, want)
 	}
-	if r := asResult.Call("call_tool_read", `{"name":"docs:delete_document"}`); !r.IsError {
+	if r := gw.Call("call_tool_read", `{"name":"docs:delete_document"}`); !r.IsError {
 		t.Errorf("a refusal for another reason: %s", r.Raw)
 	}
-	asResult.sentNothing()
-}
-
-// An answer has the note of a rule only if that rule is the reason for the lock.
-func TestCallLockedNote(t *testing.T) {
-	gw := everyStatus(t)
-	gw.Forbid(`@id("no-paper") @reason("Paper is expensive") forbid (principal, action, resource == Tool::"off:print_document");`)
-	gw.Clock.Wait(time.Minute)
-	if r := gw.Call("call_tool_read", `{"name":"off:print_document"}`); !strings.Contains(r.Text, "server_disabled") || strings.Contains(r.Raw, "Paper") {
-		t.Errorf("%s", r.Raw)
-	}
-	if f := gw.search(`{"query":"print","include_disabled":true}`); len(f.Disabled) != 1 || f.Disabled[0].Note != "" {
-		t.Errorf("%s", f.Raw)
-	}
+	gw.sentNothing()
 }
 
 func TestCallNotFound(t *testing.T) {
@@ -123,8 +86,8 @@ func TestCallNotFound(t *testing.T) {
 	gw.Header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:write_document"}}
 	shape := ""
 	for _, name := range []string{
-		"docs:nothing", "docs:write_document", "denied:purge_documents", "nowhere:read_document", "docs:Read_document", "DOCS:read_document",
-		"docs:read_document ", " docs:read_document", "docs:read:document", "docs::read_document", "read_document", ":", "docs:", ":read_document", "docs__read_document",
+		"docs:nothing", "docs:write_document", "denied:purge_documents", "nowhere:read_document", "DOCS:read_document",
+		"docs:read_document ", "docs:read:document", "read_document", ":", "docs__read_document",
 	} {
 		for _, tier := range []string{"read", "destructive"} {
 			r := gw.Call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
@@ -146,31 +109,16 @@ func TestCallNotFound(t *testing.T) {
 
 func TestCallTier(t *testing.T) {
 	gw := everyStatus(t)
-	tests := []struct {
-		variant, name string
-		instead       string // the correction; "": the call is made
-	}{
-		{"read", "docs:read_document", ""},
-		{"write", "docs:read_document", ""},
-		{"destructive", "docs:read_document", ""},
-		{"read", "docs:write_document", "call_tool_write"},
-		{"write", "docs:write_document", ""},
-		{"destructive", "docs:write_document", ""},
-		{"read", "docs:delete_document", "call_tool_destructive"},
-		{"write", "docs:delete_document", "call_tool_destructive"},
-		{"destructive", "docs:delete_document", ""},
-	}
-	for _, tt := range tests {
-		r := gw.Call("call_tool_"+tt.variant, fmt.Sprintf(`{"name":%q}`, tt.name))
-		sent := len(gw.Sent())
-		if tt.instead == "" {
-			if r.IsError || sent != 1 {
-				t.Errorf("%s by %s: %s", tt.name, tt.variant, r.Raw)
+	tiers := []string{"read", "write", "destructive"}
+	for n, own := range tiers {
+		name := "docs:" + []string{"read", "write", "delete"}[n] + "_document"
+		for m, variant := range tiers {
+			r := gw.Call("call_tool_"+variant, fmt.Sprintf(`{"name":%q}`, name))
+			correction := "call it with call_tool_" + own + ", not call_tool_" + variant
+			refused, sent := strings.Contains(r.Text, correction), len(gw.Sent()) == 1
+			if refused != (m < n) || r.IsError != refused || sent == refused {
+				t.Errorf("%s by %s: sent %v, %s", name, variant, sent, r.Raw)
 			}
-			continue
-		}
-		if !r.IsError || sent != 0 || !strings.Contains(r.Text, "call it with "+tt.instead+", not call_tool_"+tt.variant) {
-			t.Errorf("%s by %s: %d sent, %s", tt.name, tt.variant, sent, r.Raw)
 		}
 	}
 }
@@ -203,6 +151,7 @@ func TestCallBytes(t *testing.T) {
 	const args = `{"big":9007199254740993, "z":1e2,"a":{"new kind":[1,null]},"esc":"\u00e9\/"}`
 	const answer = ` {"zeta":9007199254740993,"content":[{"type":"hologram","data":{"b":1,"a":2}}],"structuredContent":{"x":1.0},"_meta":{"k":"v"},"isError":true} `
 	gw := everyStatus(t)
+	gw.Traceparent = "00-1" // it is invalid, so it does not go to the server
 	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
 	counts := gw.counting()
 	raw, err := gw.Open().CallTool(t.Context(), parse(t,
@@ -214,25 +163,8 @@ func TestCallBytes(t *testing.T) {
 		Server: "docs", URL: "https://docs.example.com/mcp", Tool: "read_document", Retry: true,
 		Params: `{"arguments":` + args + `,"later":"opaque \u00e9","more":{"q1":{"n":9007199254740993}}}`, Meta: `{"progressToken":1}`,
 	}}
-	if diff := cmp.Diff(want, gw.Sent()); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(observe.Target{Name: "docs:read_document", By: "read"}, counts.Called); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestCallMeta(t *testing.T) {
-	gw := everyStatus(t)
-	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Traceparent: "00-1"})
-	require.OK(t, err)
-	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"},"_meta":{"x/y":1}}`), mcp.Client{}); err != nil {
-		t.Fatal(err)
-	}
-	want := []gatewaytest.Sent{{Server: "docs", URL: "https://docs.example.com/mcp", Tool: "delete_document", Params: `{"arguments":{}}`, Meta: `{"x/y":1}`}}
-	if diff := cmp.Diff(want, gw.Sent()); diff != "" {
-		t.Error(diff)
-	}
+	same(t, "sent calls", want, gw.Sent())
+	same(t, "counted call", observe.Target{Name: "docs:read_document", By: "read"}, counts.Called)
 }
 
 func TestCallDecision(t *testing.T) {
@@ -300,12 +232,9 @@ func TestCallBadArguments(t *testing.T) {
 	gw := everyStatus(t)
 	for _, tt := range []struct{ tool, args, want string }{
 		{"call_tool_read", `{}`, "name is missing"},
-		{"call_tool_read", `{"name":""}`, "name is empty"},
-		{"call_tool_read", `{"name":7}`, "name must be a string"},
 		{"call_tool_read", `{"name":"docs:read_document","args":[]}`, "args must be an object with the tool's own arguments, not a list"},
 		{"call_tool_read", `{"name":"docs:read_document","args":"{}"}`, "args must be an object"},
 		{"call_tool_read", `{"name":"docs:read_document","id":"1"}`, `unknown argument "id": call_tool_read takes name, args`},
-		{"call_tool_read", `[]`, "arguments must be a JSON object"},
 		{"describe_tools", `{"names":["a:b",{}]}`, "names[1] must be a string of the form server:tool, not an object"},
 		{"describe_tools", `{"names":[],"detail":"x"}`, `unknown argument "detail"`},
 		{"upstream_servers", `{"operation":"drop"}`, `operation must be list or get, not the string "drop"`},
@@ -320,7 +249,6 @@ func TestCallBadArguments(t *testing.T) {
 		}
 	}
 	for params, want := range map[string]string{
-		`{"name":"nope"}`:                             `Unknown tool: "nope"`,
 		`{"name":"docs__read_document"}`:              `Unknown tool: "docs__read_document"`,
 		`{"name":"` + strings.Repeat("x", 500) + `"}`: `Unknown tool: "` + strings.Repeat("x", 79) + `…"`,
 	} {
@@ -342,5 +270,56 @@ func TestCallable(t *testing.T) {
 	gw.Agent.Servers = nil
 	if n := gw.Open().Callable(); n != 0 {
 		t.Errorf("%d callable tools without a server, want 0", n)
+	}
+}
+
+// A new process takes each server's protocol from the catalog, for its calls and its syncs.
+func TestLiveEraIsRemembered(t *testing.T) {
+	tools := []json.RawMessage{json.RawMessage(def("act", "Act.", ""))}
+	o := upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: tools}
+	srv := upstreamtest.New(t, o)
+	gw := gatewaytest.NewLive(t)
+	gw.Serve("s").URL = srv.URL
+	gw.Configure(nil)
+	gw.Sync()
+	if len(srv.Received("server/discover")) != 1 {
+		t.Fatal("the first sync did not send server/discover")
+	}
+	srv.ForgetRequests()
+	gw.Restart()
+	if r := gw.Call("call_tool_destructive", `{"name":"s:act"}`); r.IsError {
+		t.Fatalf("call: %s", r.Raw)
+	}
+	gw.Restart()
+	gw.Sync()
+	discovers, lists := len(srv.Received("server/discover")), len(srv.Received("tools/list"))
+	if discovers != 0 || lists != 1 || len(srv.Calls()) != 1 {
+		t.Errorf("after restarts: %d discovers, %d lists", discovers, lists)
+	}
+}
+
+// An upstream call has 20 s and a request 25 s, so that there is time to answer before the function
+// ends at 28 s. An operator can give a server less time, but not more.
+func TestCallTimeout(t *testing.T) {
+	for setting, want := range map[string]time.Duration{
+		``: 20 * time.Second, `"timeout":"3s"`: 3 * time.Second, `"timeout":"20s"`: 20 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			gw := serving(t, setting, "", def("act", "Act.", ""))
+			var may, left time.Duration
+			call := func(ctx context.Context, to upstream.Target, _ upstream.Call) (json.RawMessage, error) {
+				end, _ := ctx.Deadline()
+				may, left = to.Timeout, time.Until(end)
+				return json.RawMessage(complete), nil
+			}
+			gw.Upstream = &scripted{gw.Servers, call}
+			gw.Restart()
+			if r := gw.Call("call_tool_destructive", `{"name":"s:act"}`); r.IsError {
+				t.Fatal(r.Text)
+			}
+			if may != want || left != 25*time.Second {
+				t.Errorf("%s: the call may take %v, the request has %v left", setting, may, left)
+			}
+		})
 	}
 }

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -59,17 +62,14 @@ func TestConfirmOneCall(t *testing.T) {
 
 func TestConfirmationsAreRefused(t *testing.T) {
 	u := unlock(t)
-	for args, want := range map[string]string{
-		`{"a":"` + strings.Repeat("x", 33<<10) + `"}`: "these arguments are too large",
-	} {
-		if text, ran := u.pay(args); ran || !strings.Contains(text, want) || len(u.asked().List) != 0 {
-			t.Errorf("%.20s: %v %s", args, ran, text)
-		}
+	text, ran := u.pay(`{"a":"` + strings.Repeat("x", 33<<10) + `"}`)
+	if u.holds("large", text, "these arguments are too large"); ran || len(u.asked().List) != 0 {
+		t.Errorf("large arguments: %v, %+v", ran, u.asked().List)
 	}
 	_, _ = u.pay(`{}`)
 	id := u.asked().List[0].ID
 	u.decides(id, request.Declined, 0, "not today")
-	text, ran := u.pay(`{}`)
+	text, ran = u.pay(`{}`)
 	u.holds("declined", text, "kim declined access request "+id+`. Reason: "not today".`)
 	if ran || len(u.asked().List) != 1 {
 		t.Errorf("declined: %+v", u.asked().List)
@@ -116,10 +116,7 @@ func TestConfirmationAskedByItsClient(t *testing.T) {
 		t.Errorf("the retry while it is open: %s %v", raw, err)
 	}
 	u.decides(id, request.Confirmed, 0, "")
-	raw, err = u.as(c, "pay", fmt.Sprintf(`,"requestState":%q`, state))
-	if err != nil || !strings.Contains(string(raw), "pay did it") {
-		t.Errorf("the retry after the confirmation: %s %v", raw, err)
-	}
+	u.succeeds("pay did it")(u.as(c, "pay", fmt.Sprintf(`,"requestState":%q`, state)))
 }
 
 // A client cannot forge or borrow a state to run a call that nobody confirmed.
@@ -140,58 +137,122 @@ func TestConfirmationIsNotBypassed(t *testing.T) {
 // A confirmed call whose server asks a question continues with the answer, once.
 func TestConfirmedCallThatAsks(t *testing.T) {
 	u := unlock(t)
-	c := u.human(true)
-	c.Capabilities = json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
-	question := json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form","message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"theirs"}`)
-	sent := 0
-	u.Upstream = &scripted{u.Servers, func(_ context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
-		if sent++; c.Rest.Get("requestState") == nil {
-			return question, nil
-		}
-		return json.RawMessage(`{"content":[{"type":"text","text":"paid"}]}`), nil
-	}}
-	u.Restart()
-	_, _ = u.as(c, "pay", "")
-	u.decides(u.asked().List[0].ID, request.Confirmed, 0, "")
-	raw, err := u.as(c, "pay", "")
-	require.OK(t, err)
-	state := require.JSON[struct{ RequestState string }](t, string(raw)).RequestState
-	if state == "" || sent != 1 {
-		t.Fatalf("the question: %s", raw)
+	c, sent := u.paysAfterQuestion()
+	answer := u.questioned(c)
+	if *sent != 1 {
+		t.Fatalf("%d requests were sent, want 1", *sent)
 	}
-	answer := fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q":{"action":"accept","content":{}}}`, state)
-	if raw, err = u.as(c, "pay", answer); err != nil || !strings.Contains(string(raw), "paid") {
-		t.Fatalf("the answer: %s %v", raw, err)
-	}
-	if raw, err = u.as(c, "pay", answer); err != nil || !strings.Contains(string(raw), "sent before") || sent != 2 {
-		t.Errorf("the answer again: %s %v, %d sent", raw, err, sent)
+	u.succeeds(complete)(u.as(c, "pay", answer))
+	raw, err := u.as(c, "pay", answer)
+	if err != nil || !strings.Contains(string(raw), "sent before") || *sent != 2 {
+		t.Errorf("the answer again: %s %v, %d sent", raw, err, *sent)
 	}
 	// If a tool began to require confirmations after its server asked a question, the answer to that
 	// question does not run the call.
-	u.Configure(map[string]string{"s": `"approval":"manual"`, "out": ""}, `"gateway":{"requests":true}`)
-	u.States.Refresh(t.Context())
-	raw, err = u.as(c, "pay", "")
-	require.OK(t, err)
-	state = require.JSON[struct{ RequestState string }](t, string(raw)).RequestState
-	u.Configure(map[string]string{"s": `"approval":"manual"`, "out": ""}, `"tools":{"confirm":["s:*"]}`)
-	u.States.Refresh(t.Context())
-	before := sent
-	raw, err = u.as(c, "pay", fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q":{"action":"accept","content":{}}}`, state))
-	if err != nil || !strings.Contains(string(raw), "nobody confirmed this call") || sent != before {
+	servers := map[string]string{"s": `"approval":"manual"`, "out": ""}
+	u.reconfigure(servers, `"gateway":{"requests":true}`)
+	answer = u.questioned(c)
+	u.reconfigure(servers, `"tools":{"confirm":["s:*"]}`)
+	before := *sent
+	raw, err = u.as(c, "pay", answer)
+	if err != nil || !strings.Contains(string(raw), "nobody confirmed this call") ||
+		*sent != before {
 		t.Errorf("the answer to an earlier question: %s %v", raw, err)
 	}
+}
+
+// paysAfterQuestion confirms a call, makes its server ask once, and counts the requests to the
+// server.
+func (u *unlocking) paysAfterQuestion() (c mcp.Client, sent *int) {
+	u.T.Helper()
+	c, sent = u.human(true), new(int)
+	call := func(ctx context.Context, s upstream.Target, c upstream.Call) (json.RawMessage, error) {
+		*sent++
+		return stateless(ctx, s, c)
+	}
+	u.Upstream = &scripted{u.Servers, call}
+	u.Restart()
+	_, _ = u.as(c, "pay", "")
+	u.decides(u.asked().List[0].ID, request.Confirmed, 0, "")
+	return c, sent
+}
+
+// questioned calls a tool that asks, and returns the members of params with the answer.
+func (u *unlocking) questioned(c mcp.Client) string {
+	u.T.Helper()
+	raw, err := u.as(c, "pay", "")
+	require.OK(u.T, err)
+	return require.JSON[required](u.T, raw).back("q", accept)
 }
 
 // A tool that needs no approval can require confirmations too.
 func TestConfirmWithoutApproval(t *testing.T) {
 	u := unlock(t)
-	u.Configure(map[string]string{"s": `"approval":"off"`, "out": ""}, `"tools":{"confirm":["s:p*"]}`)
-	u.States.Refresh(t.Context())
+	u.reconfigure(
+		map[string]string{"s": `"approval":"off"`, "out": ""}, `"tools":{"confirm":["s:p*"]}`,
+	)
 	if text, ran := u.push(); ran || !strings.Contains(text, "A person must confirm each call of this tool") {
 		t.Fatalf("the first call: %s", text)
 	}
 	u.decides(u.asked().List[0].ID, request.Confirmed, 0, "")
 	if text, ran := u.push(); !ran {
 		t.Errorf("confirmed: %s", text)
+	}
+}
+
+// Only the parts that the person saw go upstream with a confirmed call. The gateway drops answers
+// without a question, and members or metadata that the agent adds.
+func TestConfirmedCallTakesNothingAlong(t *testing.T) {
+	for _, modern := range []bool{true, false} {
+		u := unlock(t)
+		var sent []upstream.Call
+		u.Upstream = &scripted{u.Servers, func(_ context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
+			sent = append(sent, c)
+			return json.RawMessage(`{"content":[]}`), nil
+		}}
+		u.Restart()
+		c := u.human(modern)
+		_, _ = u.as(c, "pay", "")
+		u.decides(u.asked().List[0].ID, request.Confirmed, 0, "")
+		_, err := u.as(c, "pay", `,"inputResponses":{"q":{"action":"accept","content":{"amount":1000000}}},"amount":7,`+
+			`"_meta":{"com.example/amount":9,"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","progressToken":1}`)
+		require.OK(t, err)
+		if len(sent) != 1 || len(sent[0].Rest) != 0 || sent[0].Meta.Get("com.example/amount") != nil || sent[0].Meta.Get("traceparent") == nil {
+			t.Errorf("modern %v: sent %+v", modern, sent)
+		}
+	}
+}
+
+// stoppedOnce stops the server and undoes the stop.
+func (u *unlocking) stoppedOnce() {
+	u.T.Helper()
+	server := stop.Target{Server: "s"}
+	for _, change := range []func(stop.Stops) (stop.Stops, error){
+		func(s stop.Stops) (stop.Stops, error) {
+			at := u.Clock.Wait(time.Second)
+			return s.Add(stop.Stop{Target: server, Reason: "r", By: "kim", At: at})
+		},
+		func(s stop.Stops) (stop.Stops, error) { return s.Undo(server) },
+	} {
+		_, err := stop.NewStore(u.Approvals).Change(u.T.Context(), change)
+		require.OK(u.T, err)
+	}
+}
+
+// A call that waits for an answer does not continue after its confirmation has ended, and no other
+// person can continue it.
+func TestConfirmedCallThatAsksEnds(t *testing.T) {
+	for want, ends := range map[string]func(u *unlocking){
+		"has ended": (*unlocking).stoppedOnce,
+		foreign:     func(u *unlocking) { u.Agent = actsFor(u.Agent, "eve") },
+	} {
+		u := unlock(t)
+		c, sent := u.paysAfterQuestion()
+		answer := u.questioned(c)
+		ends(u)
+		raw, err := u.as(c, "pay", answer)
+		if got := fmt.Sprint(string(raw), err); *sent != 1 || !strings.Contains(got, want) {
+			t.Errorf("want %q: %d sent, %s", want, *sent, got)
+		}
 	}
 }

@@ -21,8 +21,7 @@ func TestDescribeBytes(t *testing.T) {
 	if r := gw.Call("describe_tools", `{"names":["s:odd"]}`); !strings.Contains(r.Text, `"definition":`+raw+`}`) {
 		t.Errorf("got %s", r.Text)
 	}
-	gw.Configure(map[string]string{"s": `"annotations":{"odd":{"readOnlyHint":true}}`})
-	gw.Sync()
+	gw.load(map[string]string{"s": `"annotations":{"odd":{"readOnlyHint":true}}`})
 	want := strings.Replace(raw, `{"x":1}`, `{"x":1,"readOnlyHint":true}`, 1)
 	if r := gw.Call("describe_tools", `{"names":["s:odd"]}`); !strings.Contains(r.Text, `"call_with":"call_tool_read","definition":`+want+`}`) {
 		t.Errorf("with the operator's hint: %s", r.Text)

@@ -29,10 +29,32 @@ func (gw *fixture) page(cursor string) (definitions []json.RawMessage, next stri
 	return l.Tools, l.NextCursor
 }
 
-func nameOf(t *testing.T, raw json.RawMessage) string {
+// toolNames returns the names in tools/list, and the number of pages. between runs after the first
+// page.
+func (gw *fixture) toolNames(between func()) (names []string, pages int) {
+	gw.T.Helper()
+	for cursor := ""; ; between() {
+		list, next := gw.page(cursor)
+		for _, raw := range list {
+			names = append(names, nameOf(gw.T, raw))
+		}
+		pages++
+		if cursor = next; cursor == "" {
+			return names, pages
+		}
+	}
+}
+
+// menuOf returns the names in tools/list.
+func (gw *fixture) menuOf() string {
+	gw.T.Helper()
+	names, _ := gw.toolNames(func() {})
+	return strings.Join(names, " ")
+}
+
+func nameOf(t testing.TB, raw json.RawMessage) string {
 	t.Helper()
-	d := require.JSON[struct{ Name string }](t, raw)
-	return d.Name
+	return require.JSON[struct{ Name string }](t, raw).Name
 }
 
 func TestListSearchMode(t *testing.T) {
@@ -103,60 +125,33 @@ func TestListDirect(t *testing.T) {
 	gw.sentNothing()
 }
 
-func TestListDirectScope(t *testing.T) {
-	gw := everyStatus(t)
-	gw.Configure(nil, directMode)
-	gw.Clock.Wait(30e9)
-	gw.Agent.Servers, gw.Agent.Tiers = []string{"docs"}, []tool.Tier{tool.Read}
-	list, _ := gw.page("")
-	if len(list) != 3 {
-		t.Errorf("%d tools in a scope of one server", len(list))
-	}
-	for name, status := range map[string]int{"docs__delete_document": 403, "user__share_document": 0, "docs__none": 0} {
-		_, err := gw.Try(fmt.Sprintf(`{"name":%q}`, name))
-		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Status != status {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if r := gw.Call("docs__read_document", `{}`); r.IsError {
-		t.Error(r.Text)
-	}
-}
-
 func TestListDirectPages(t *testing.T) {
-	var all []string
-	for i := range 120 {
-		all = append(all, def(fmt.Sprintf("t%03d", i), strings.Repeat("x", 100_000), ""))
-	}
-	gw := serving(t, "", directMode, all...)
-	var names []string
-	cursor, pages := "", 0
-	for {
-		list, next := gw.page(cursor)
-		pages++
-		size := 0
-		for _, raw := range list {
-			names = append(names, nameOf(t, raw))
-			size += len(raw)
-		}
-		if size > 3<<20 || len(list) == 0 {
-			t.Fatalf("page %d has %d tools of %d bytes", pages, len(list), size)
-		}
-		if next == "" {
-			break
-		}
-		if cursor = next; pages == 1 {
-			gw.Decide("s:t060", "disable") // a change between pages does not move other tools
-			gw.Clock.Wait(3 * time.Second)
+	const size = 120_000
+	var want []string
+	gw := newFixture(t)
+	s := gw.Serve("s")
+	for i := range 24 {
+		name := fmt.Sprintf("t%02d", i)
+		s.Tools = append(s.Tools, def(name, strings.Repeat("x", size), ""))
+		also(s, resource("a:"+name, strings.Repeat("x", size)))
+		if i != 22 {
+			want = append(want, "s__"+name)
 		}
 	}
-	if len(names) != 119 || pages < 4 {
-		t.Errorf("got %d tools on %d pages, want 119 on at least 4", len(names), pages)
+	gw.load(nil, directMode)
+	if first, _ := gw.page(""); len(first)*size > 5<<19 {
+		t.Errorf("the first page has more than %d bytes", len(first)*size)
 	}
-	for i, name := range names[1:] {
-		if name <= names[i] {
-			t.Errorf("%s comes after %s", name, names[i])
-		}
+	names, pages := gw.toolNames(func() {
+		gw.Decide("s:t22", "disable") // a change between pages does not move other tools
+		gw.Clock.Wait(3 * time.Second)
+	})
+	if diff := cmp.Diff(want, names); diff != "" || pages != 2 {
+		t.Errorf("%d pages (-want +got):\n%s", pages, diff)
+	}
+	if uris := gw.list("resources/list", "resources", "uri"); len(uris) != 24 ||
+		uris[23] != "a:t23" {
+		t.Errorf("resources page by page: %q", uris)
 	}
 	_, err := gw.Open().ListTools(t.Context(), "bm90IG1pbmU")
 	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
@@ -183,24 +178,6 @@ func TestListDirectWithoutPrefix(t *testing.T) {
 	}
 	if n := len(gw.Sent()); n != 1 {
 		t.Errorf("%d calls reached the server", n)
-	}
-}
-
-// A name with underscores is found by its listed name.
-func TestListDirectUnderscores(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("a_b", def("c__d", "C.", ""), def("_e", "E.", ""), def("f_", "F.", ""))
-	gw.Serve("x-", def("_y_", "Y.", ""))
-	gw.Configure(nil, directMode)
-	gw.Sync()
-	list, _ := gw.page("")
-	if len(list) != 4 {
-		t.Fatalf("%d tools", len(list))
-	}
-	for _, raw := range list {
-		if r := gw.Call(nameOf(t, raw), `{}`); r.IsError {
-			t.Errorf("%s: %s", raw, r.Text)
-		}
 	}
 }
 

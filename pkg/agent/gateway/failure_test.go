@@ -44,19 +44,9 @@ func TestCallFailed(t *testing.T) {
 			`{"server":"docs","status":"permanent","reason":"tls"}`,
 		},
 		{
-			outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Denied, Reason: "auth_required"}},
-			"Access to MCP server 'docs' was denied. Retrying will not help; contact its owner. The call was not carried out.",
-			`{"server":"docs","status":"denied","reason":"auth_required"}`,
-		},
-		{
 			outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Transient, Reason: "timeout", Duration: 20 * time.Second, RetryAfter: time.Second}, Delivered: true},
 			"No answer after 20 s. The call was sent and may have taken effect; check before calling again.",
 			`{"server":"docs","status":"transient","reason":"timeout","delivered":true}`,
-		},
-		{
-			outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Available, Reason: "too_large"}, Delivered: true},
-			"The tool ran, but its result is too large to pass on (over 4 MiB). Ask for less; do not repeat a write.",
-			`{"server":"docs","status":"available","reason":"too_large","delivered":true}`,
 		},
 	}
 	for _, tt := range tests {

@@ -44,21 +44,12 @@ func TestSevereFindings(t *testing.T) {
 	}{
 		{"first list, findings shown", "on_change", showing, hides, nil, "", "Reads it."},
 		{"first list, tool waits", "on_change", openRequest, hides, nil, "pending_approval", ""},
-		{"first list, no finding", "on_change", openRequest, harmless, nil, "", "Reads it."},
 		{"approval off, shown", "off", showing, hides, nil, "", "Reads it."},
 		{"approval off waits", "off", openRequest, hides, nil, "pending_approval", ""},
-		{"approval off, no finding", "off", openRequest, harmless, nil, "", "Reads it."},
 		{"a person approved it", "on_change", openRequest, hides, approve, "", "Reads it."},
-		{"a person approved it, manual", "manual", openRequest, hides, approve, "", "Reads it."},
 		{"a person approved it, approval off", "off", openRequest, hides, approve, "", "Reads it."},
-		{"approved, then undone", "on_change", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "undo") }), "pending_approval", ""},
-		{"approved, then disabled", "off", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "disable") }), "disabled_by_user", "Reads it."},
 		{"approved, then blocked", "off", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "block") }), "disabled_by_user", ""},
-		{"disabled without approval", "off", openRequest, hides, func(gw *fixture) { gw.Decide("s:read", "disable") }, "disabled_by_user", ""},
-		{"later finding, earlier text of a first list", "on_change", openRequest, harmless, becomes(hides), "pending_approval", ""},
 		{"later finding, earlier text approved", "on_change", openRequest, harmless, do(approve, becomes(hides)), "pending_approval", "Reads it."},
-		{"later finding, approval off", "off", openRequest, harmless, do(approve, becomes(hides)), "pending_approval", "Reads it."},
-		{"finding removed", "off", openRequest, hides, becomes(harmless), "", "Reads it."},
 		{"at another URL", "off", openRequest, hides, do(approve, func(gw *fixture) {
 			gw.Server("s").URL = "https://elsewhere.example.com/mcp"
 			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)

@@ -2,11 +2,17 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -31,6 +37,20 @@ func (gw *fixture) counting() *observe.Counts {
 	return &gw.Event.Counts
 }
 
+// load stores a config and runs a sync.
+func (gw *fixture) load(settings map[string]string, rest ...string) {
+	gw.T.Helper()
+	gw.Configure(settings, rest...)
+	gw.Sync()
+}
+
+// reconfigure stores a config, and waits until the gateway reads it.
+func (gw *fixture) reconfigure(settings map[string]string, rest ...string) {
+	gw.T.Helper()
+	gw.Configure(settings, rest...)
+	gw.Clock.Wait(time.Minute)
+}
+
 // serving returns a gateway with one server, s, that lists definitions. settings are the server's
 // settings, rest goes into the file.
 func serving(t testing.TB, settings, rest string, definitions ...string) *fixture {
@@ -40,8 +60,7 @@ func serving(t testing.TB, settings, rest string, definitions ...string) *fixtur
 	if rest != "" {
 		more = []string{rest}
 	}
-	gw.Configure(map[string]string{"s": settings}, more...)
-	gw.Sync()
+	gw.load(map[string]string{"s": settings}, more...)
 	return gw
 }
 
@@ -50,6 +69,16 @@ func (gw *fixture) sentNothing() {
 	gw.T.Helper()
 	if got := gw.Sent(); len(got) != 0 {
 		gw.T.Errorf("calls reached servers: %v", got)
+	}
+}
+
+// succeeds returns a check that a request has a result with a text.
+func (gw *fixture) succeeds(text string) func(json.RawMessage, error) {
+	return func(raw json.RawMessage, err error) {
+		gw.T.Helper()
+		if err != nil || !strings.Contains(string(raw), text) {
+			gw.T.Errorf("got %s, %v; want %s", raw, err, text)
+		}
 	}
 }
 
@@ -99,4 +128,21 @@ func (f found) names() (callable []string, locked map[string]string) {
 		locked[d.Name] = d.Status
 	}
 	return callable, locked
+}
+
+// checkAnswer compares an answer, which is compact JSON, with its golden file.
+func checkAnswer(t *testing.T, name, answer string) {
+	t.Helper()
+	golden.JSON(t, filepath.Join("testdata", name+".json"), answer)
+	if strings.Contains(answer, "\n") {
+		t.Error("the answer is not compact JSON")
+	}
+}
+
+// same checks that two values are equal.
+func same[T any](t testing.TB, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

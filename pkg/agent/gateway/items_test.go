@@ -11,14 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
-	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -44,14 +41,12 @@ func everyItem(t testing.TB, rest ...string) *fixture {
 	gw.Forbid(`@id("records") @reason("Records are kept for ten years") forbid (principal, action, resource) when { resource.server == "denied" };
 @id("cannot-tell") forbid (principal, action, resource) when { resource.server == "broken" && principal.floor > 2 };`)
 	settings := map[string]string{"waiting": `"approval":"manual"`}
-	gw.Configure(settings, rest...)
-	gw.Sync()
+	gw.load(settings, rest...)
 	for _, item := range []string{"act", "prompt:ask", "resource:user:///it", "resource:user:///t/{x}"} {
 		gw.Decide("user:"+item, "disable")
 	}
 	settings["off"] = `"enabled":false`
-	gw.Configure(settings, rest...)
-	gw.Sync()
+	gw.load(settings, rest...)
 	return gw
 }
 
@@ -130,8 +125,7 @@ func TestItemListBytes(t *testing.T) {
 	gw := newFixture(t)
 	also(gw.Serve("s"), `{ "arguments":[],"zeta": 9007199254740993, "name" : "p" ,"x":{"b":1,"a":2}}`,
 		`{"name":"r", "uri":"a:b?c#\u00e9","size":1.50,"_meta":{"n":9007199254740993}}`)
-	gw.Configure(nil)
-	gw.Sync()
+	gw.load(nil)
 	raw, err := gw.Open().ListItems(t.Context(), "prompts/list", "")
 	if want := `{"prompts":[{ "arguments":[],"zeta": 9007199254740993, "name" : "s__p" ,"x":{"b":1,"a":2}}],"ttlMs":30000}`; err != nil || string(raw) != want {
 		t.Errorf("%s, %v, want %s", raw, err, want)
@@ -139,50 +133,6 @@ func TestItemListBytes(t *testing.T) {
 	raw, err = gw.Open().ListItems(t.Context(), "resources/list", "")
 	if want := `{"resources":[` + gw.ByName["s"].Resources[0] + `],"ttlMs":30000}`; err != nil || string(raw) != want {
 		t.Errorf("%s, %v, want %s", raw, err, want)
-	}
-}
-
-func TestItemNames(t *testing.T) {
-	long := strings.Repeat("n", 70)
-	gw := newFixture(t)
-	also(gw.Serve("s"), prompt("p", "P."), prompt(long, "Long."))
-	gw.Configure(nil)
-	gw.Sync()
-	names := gw.list("prompts/list", "prompts", "name")
-	if len(names) != 2 || len(names[0]) != 64 || names[1] != "s__p" {
-		t.Fatalf("%q", names)
-	}
-	if raw, err := gw.ask("prompts/get", fmt.Sprintf(`{"name":%q}`, names[0])); err != nil || !strings.Contains(raw, long) {
-		t.Errorf("%s, %v", raw, err)
-	}
-	gw.Configure(nil, `"gateway":{"mode":"direct","prefix":false}`)
-	gw.Clock.Wait(time.Minute)
-	if names := gw.list("prompts/list", "prompts", "name"); !slices.Equal(names, []string{long, "p"}) {
-		t.Errorf("without prefix: %q", names)
-	}
-	if raw, err := gw.ask("prompts/get", `{"name":"p"}`); err != nil || !strings.Contains(raw, `"p"`) {
-		t.Errorf("%s, %v", raw, err)
-	}
-}
-
-// Pages end at the same size as pages of tools. They neither omit nor repeat items.
-func TestItemPages(t *testing.T) {
-	gw := newFixture(t)
-	var want []string
-	s := gw.Serve("s")
-	for i := range 100 {
-		uri := fmt.Sprintf("a:%03d", i)
-		also(s, resource(uri, strings.Repeat("x", 100<<10)))
-		want = append(want, uri)
-	}
-	gw.Configure(nil)
-	gw.Sync()
-	if diff := cmp.Diff(want, gw.list("resources/list", "resources", "uri")); diff != "" {
-		t.Error(diff)
-	}
-	first, err := gw.Open().ListItems(t.Context(), "resources/list", "")
-	if err != nil || len(first) > 3<<20 || !strings.Contains(string(first), "nextCursor") {
-		t.Errorf("a page of %d bytes, %v", len(first), err)
 	}
 }
 
@@ -203,9 +153,7 @@ func TestGetItem(t *testing.T) {
 			t.Errorf("%s %s: %s, %v", tt.method, tt.params, raw, err)
 		}
 		want := []gatewaytest.Sent{{Server: "open", URL: "https://open.example.com/mcp", Tool: tt.name, Params: tt.sent, Retry: true, Method: tt.method}}
-		if diff := cmp.Diff(want, gw.Sent()); diff != "" {
-			t.Errorf("%s: %s", tt.method, diff)
-		}
+		same(t, tt.method, want, gw.Sent())
 		if got := counts.Called; !strings.HasPrefix(got.Name, "open:") || got.By != "read" {
 			t.Errorf("%s: counted %q", tt.method, got)
 		}
@@ -215,56 +163,46 @@ func TestGetItem(t *testing.T) {
 // The lock of a prompt or a resource has the same content as the lock of a tool, with words for its
 // kind. The gateway sends nothing to a server.
 func TestItemLocked(t *testing.T) {
-	for mode, rest := range map[string][]string{"search": nil, "direct": {directMode}} {
-		gw := everyItem(t, rest...)
-		for server, status := range itemStatuses {
-			if status == "" {
-				continue
+	gw := everyItem(t)
+	for server, status := range itemStatuses {
+		if status == "" {
+			continue
+		}
+		r := gw.Call("call_tool_read", fmt.Sprintf(`{"name":"%s:act"}`, server))
+		template := "resource:" + server + ":///t/{x}"
+		ofTool := string(r.Meta["dev.portcullis/lock"])
+		for _, item := range []struct{ method, params, id string }{
+			{"prompts/get", `{"name":"` + server + `__ask"}`, "prompt:ask"},
+			{"resources/read", `{"uri":"` + server + `:///it"}`, "resource:" + server + ":///it"},
+			{"resources/read", `{"uri":"` + server + `:///t/7"}`, template},
+			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"` + server + `__ask"},"argument":{"name":"about","value":""}}`, "prompt:ask"},
+			{"completion/complete", `{"ref":{"type":"ref/resource","uri":"` + server + `:///t/{x}"},"argument":{"name":"x","value":""}}`, template},
+		} {
+			counts := gw.counting()
+			e := gw.refused(item.method, item.params)
+			id := gatewaytest.ID(t, server+":"+item.id)
+			kind, page := id.Kind.String(), id.Name
+			if kind == "resource" {
+				page = id.Sum()
 			}
-			call := fmt.Sprintf(`{"name":"call_tool_read","arguments":{"name":"%s:act"}}`, server)
-			if mode == "direct" {
-				call = fmt.Sprintf(`{"name":"%s__act"}`, server)
+			same := strings.NewReplacer(
+				id.String(), server+":act", "This "+kind, "This tool", "/admin/"+kind+"s/"+server+"/"+page, "/admin/tools/"+server+"/act",
+				"Prompt is disabled and cannot be used.", "Tool is disabled and not callable.",
+				"Resource is disabled and cannot be read.", "Tool is disabled and not callable.",
+			).Replace(string(e.Data))
+			if e.Code != 4030 || e.Status != 0 || same != ofTool ||
+				!strings.Contains(e.Message, " is locked: "+status) {
+				t.Errorf("%s: %d %s\n%s\nof the tool:\n%s", item.params, e.Code, e.Message, same, ofTool)
 			}
-			raw, err := gw.Try(call)
-			require.OK(t, err)
-			ofTool := agenttest.ReadResult(t, raw).Meta["dev.portcullis/lock"]
-			for _, item := range []struct{ method, params, id, common string }{
-				{"prompts/get", `{"name":"` + server + `__ask"}`, "prompt:ask", "Prompt is disabled and cannot be used."},
-				{"resources/read", `{"uri":"` + server + `:///it"}`, "resource:" + server + ":///it", "Resource is disabled and cannot be read."},
-				{"resources/read", `{"uri":"` + server + `:///t/7"}`, "resource:" + server + ":///t/{x}", "Resource is disabled and cannot be read."},
-				{"completion/complete", `{"ref":{"type":"ref/prompt","name":"` + server + `__ask"},"argument":{"name":"about","value":""}}`, "prompt:ask", "Prompt is disabled and cannot be used."},
-				{"completion/complete", `{"ref":{"type":"ref/resource","uri":"` + server + `:///t/{x}"},"argument":{"name":"x","value":""}}`, "resource:" + server + ":///t/{x}", "Resource is disabled and cannot be read."},
-			} {
-				counts := gw.counting()
-				e := gw.refused(item.method, item.params)
-				id := gatewaytest.ID(t, server+":"+item.id)
-				kind := id.Kind.String()
-				path := "/admin/" + kind + "s/" + server + "/" + id.Name
-				if kind == "resource" {
-					path = "/admin/resources/" + server + "/" + id.Sum()
-				}
-				same := strings.NewReplacer(id.String(), server+":act", item.common, "Tool is disabled and not callable.", "This "+kind, "This tool", path, "/admin/tools/"+server+"/act").Replace(string(e.Data))
-				if e.Code != 4030 || e.Status != 0 || same != string(ofTool) {
-					t.Errorf("%s %s: %d\n%s\nof the tool:\n%s", item.method, item.params, e.Code, same, ofTool)
-				}
-				l := require.JSON[struct{ Name, Status, Remediation, Note, Link string }](t, e.Data)
-				want := fmt.Sprintf("%s %q is locked: %s.\n%s", strings.ToUpper(kind[:1])+kind[1:], id.String(), status, l.Remediation)
-				if l.Note != "" {
-					want += "\nNote: " + l.Note
-				}
-				if l.Status != status || e.Message != want || (l.Note != "") != (server == "denied") {
-					t.Errorf("%q, want %q", e.Message, want)
-				}
-				if mode == "search" && id.Name == "waiting:///it" {
-					checkAnswer(t, "locked_resource", string(e.Data))
-				}
-				if got := counts.Blocked; got.Name != id.String() || got.By != status {
-					t.Errorf("counted %+v", got)
-				}
+			if id.Name == "waiting:///it" {
+				checkAnswer(t, "locked_resource", string(e.Data))
+			}
+			if got := counts.Blocked; got.Name != id.String() || got.By != status {
+				t.Errorf("counted %+v", got)
 			}
 		}
-		gw.sentNothing()
 	}
+	gw.sentNothing()
 }
 
 // A decision takes effect immediately, because each request reads the record. A record that cannot
@@ -371,8 +309,6 @@ func TestItemFailed(t *testing.T) {
 			"The resource is too large to pass on (over 4 MiB). Nothing of it was passed on.", `{"server":"open","status":"available","reason":"too_large","delivered":true}`},
 		{&outcome.CallError{Delivered: true, Repeatable: true, Outcome: outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonTimeout, Duration: 20 * time.Second}}, 5020,
 			"No answer after 20 s. The request was sent; to ask for a resource again does no harm.", `{"server":"open","status":"transient","reason":"timeout","delivered":true}`},
-		{&outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Permanent, Reason: outcome.ReasonRefused}}, 5020,
-			"MCP server 'open' is unavailable and needs attention: it refuses connections. Its tools will not work until it is fixed. The call was not carried out.", `{"server":"open","status":"permanent","reason":"refused"}`},
 	} {
 		err = tt.err
 		e := gw.refused("resources/read", `{"uri":"open:///it"}`)

@@ -17,8 +17,7 @@ func TestLists(t *testing.T) {
 		if direct {
 			mode = directMode
 		}
-		gw.Configure(nil, mode)
-		gw.Sync()
+		gw.load(nil, mode)
 		last := gw.Open().Lists(gateway.Lists{})
 		if last.Tools == "" {
 			t.Error("the list has no version")
@@ -42,8 +41,7 @@ func TestLists(t *testing.T) {
 		})
 		step("a new tool waits", false, func() {
 			srv.Tools = append(srv.Tools, gatewaytest.Tool("other", "Another.", ""))
-			gw.Configure(map[string]string{"fs": `"approval":"manual","annotations":{"write":{"readOnlyHint":true}}`}, mode)
-			gw.Sync()
+			gw.load(map[string]string{"fs": `"approval":"manual","annotations":{"write":{"readOnlyHint":true}}`}, mode)
 		})
 		step("the new tool is approved", true, func() { gw.Decide("fs:other", "approve") })
 		step("a rule denies the new tool", true, func() { gw.Forbid(`forbid (principal, action, resource == Tool::"fs:other");`) })

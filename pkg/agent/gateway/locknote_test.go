@@ -34,11 +34,9 @@ func TestCallSaid(t *testing.T) {
 		want string
 	}{
 		"disabled": {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell("use staging")) }, "kim: use staging"},
-		"blocked":  {func(gw *fixture) { gw.DecideSaying("s:read", "block", tell("use staging")) }, "kim: use staging"},
 		"a note that is not shared": {func(gw *fixture) {
 			gw.DecideSaying("s:read", "disable", approval.Author{Actor: "kim", Note: "use staging"})
 		}, ""},
-		"no note": {func(gw *fixture) { gw.DecideSaying("s:read", "disable", tell("")) }, ""},
 		"several lines and hidden characters": {func(gw *fixture) {
 			gw.DecideSaying("s:read", "disable", tell("use\n\tstaging\u202e\x00, ask\r\nann"))
 		}, "kim: use staging, ask ann"},
@@ -48,10 +46,6 @@ func TestCallSaid(t *testing.T) {
 			gw.Decide("s:read", "block")
 			gw.DecideSaying("s:read", "unblock", tell("look again"))
 		}, "kim: look again"},
-		"a later decision": {func(gw *fixture) {
-			gw.DecideSaying("s:read", "disable", tell("use staging"))
-			gw.Decide("s:read", "disable")
-		}, ""},
 		"of another definition": {func(gw *fixture) {
 			gw.DecideSaying("s:read", "approve", tell("fine for now"))
 			gw.Server("s").Tools = []string{def("read", "Reads more.", readOnly)}
@@ -60,19 +54,17 @@ func TestCallSaid(t *testing.T) {
 		"of another server": {func(gw *fixture) {
 			gw.DecideSaying("s:read", "approve", tell("fine for now"))
 			gw.Server("s").URL = "https://elsewhere.example.com/mcp"
-			gw.Configure(nil)
-			gw.Clock.Wait(time.Minute)
+			gw.reconfigure(nil)
 		}, ""},
 		"the operator's lock comes first": {func(gw *fixture) {
 			gw.DecideSaying("s:read", "disable", tell("use staging"))
-			gw.Configure(map[string]string{"s": `"enabled": false`})
-			gw.Clock.Wait(time.Minute)
+			gw.Sync()
+			gw.reconfigure(map[string]string{"s": `"enabled": false`})
 		}, ""},
-		"undone": {func(gw *fixture) {
-			gw.DecideSaying("s:read", "disable", tell("use staging"))
-			gw.Decide("s:read", "disable")
-			gw.Decide("s:read", "undo")
-		}, "kim: use staging"},
+		"a disabled server comes before the policy": {func(gw *fixture) {
+			gw.Forbid(`@id("no") @reason("Why.") forbid (principal, action, resource == Tool::"s:read");`)
+			gw.reconfigure(map[string]string{"s": `"enabled": false`})
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gw := serving(t, "", "", def("read", "Reads.", readOnly))
@@ -109,13 +101,6 @@ func TestDiscoverySaid(t *testing.T) {
 	gw.Sync()
 	if found, described := notes(); found != "kim: use staging" || described != found {
 		t.Errorf("after a sync: found %q, described %q", found, described)
-	}
-	gw.Decide("s:read", "enable")
-	gw.Decide("s:write", "enable")
-	gw.Sync()
-	gw.Clock.Wait(time.Minute)
-	if f := gw.search(`{"query":"read write","include_disabled":true}`); len(f.Tools) != 2 || strings.Contains(f.Raw, "kim") {
-		t.Errorf("callable: %s", f.Raw)
 	}
 }
 

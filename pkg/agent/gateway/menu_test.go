@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,75 +31,40 @@ func TestMenuSize(t *testing.T) {
 	}
 }
 
-func TestMoreTools(t *testing.T) {
-	d := require.JSON[struct {
-		Name        string
-		InputSchema struct {
-			Properties           map[string]json.RawMessage
-			AdditionalProperties *bool
-		}
-		Annotations map[string]bool
-		Meta        map[string]bool `json:"_meta"`
-	}](t, readResourceDefinition)
-	if d.Name != readResource || len(d.InputSchema.Properties) != 2 || d.InputSchema.AdditionalProperties == nil || !d.Annotations["readOnlyHint"] || !d.Meta["anthropic/alwaysLoad"] {
-		t.Errorf("%s", readResourceDefinition)
-	}
-	if !json.Valid([]byte(requestAccessDefinition)) {
-		t.Errorf("%s", requestAccessDefinition)
-	}
-}
-
 func TestMenu(t *testing.T) {
-	type definition struct {
-		Name        string
-		Description string
-		InputSchema struct {
-			Type                 string
-			Properties           map[string]json.RawMessage
-			Required             []string
-			AdditionalProperties *bool
-		}
-		Annotations map[string]bool
-		Meta        map[string]bool `json:"_meta"`
-	}
-	want := []struct {
-		name, properties string
-		hint             string
-		value            bool
-	}{
-		{"retrieve_tools", "detail include_disabled limit query read_only", "readOnlyHint", true},
-		{"describe_tools", "names", "readOnlyHint", true},
-		{"call_tool_read", "args name", "readOnlyHint", true},
-		{"call_tool_write", "args name", "destructiveHint", false},
-		{"call_tool_destructive", "args name", "destructiveHint", true},
-		{"upstream_servers", "after name", "readOnlyHint", true},
-	}
-	got := menu()
-	if len(got) != len(want) {
-		t.Fatalf("%d tools, want %d", len(got), len(want))
-	}
-	for i, raw := range got {
-		d := require.JSON[definition](t, raw)
-		w := want[i]
-		if d.Name != w.name || d.Description == "" || d.InputSchema.Type != "object" {
-			t.Errorf("tool %d is %s, want %s with a description and a schema", i, raw, w.name)
-		}
-		if len(d.InputSchema.Properties) != len(strings.Fields(w.properties)) {
-			t.Errorf("%s takes %v, want %s", w.name, d.InputSchema.Properties, w.properties)
-		}
-		for _, p := range append(d.InputSchema.Required, strings.Fields(w.properties)...) {
-			if _, ok := d.InputSchema.Properties[p]; !ok {
-				t.Errorf("%s has no property %s", w.name, p)
+	got := append(menu(), readResourceDefinition, requestAccessDefinition)
+	for i, want := range []struct{ name, properties, hint string }{
+		{"retrieve_tools", "detail include_disabled limit query read_only", "readOnlyHint true"},
+		{"describe_tools", "names", "readOnlyHint true"},
+		{"call_tool_read", "args name", "readOnlyHint true"},
+		{"call_tool_write", "args name", "destructiveHint false"},
+		{"call_tool_destructive", "args name", "destructiveHint true"},
+		{"upstream_servers", "after name", "readOnlyHint true"},
+		{"read_resource", "server uri", "readOnlyHint true"},
+		{"request_access", "names note", ""},
+	} {
+		d := require.JSON[struct {
+			Name, Description string
+			InputSchema       struct {
+				Properties           map[string]json.RawMessage
+				AdditionalProperties *bool
 			}
+			Annotations map[string]bool
+			Meta        map[string]bool `json:"_meta"`
+		}](t, got[i])
+		properties := strings.Join(slices.Sorted(maps.Keys(d.InputSchema.Properties)), " ")
+		if d.Name != want.name || d.Description == "" || properties != want.properties {
+			t.Errorf("tool %d is %s, want %s with %s", i, got[i], want.name, want.properties)
 		}
 		if d.InputSchema.AdditionalProperties == nil || *d.InputSchema.AdditionalProperties {
-			t.Errorf("%s: the schema allows unknown arguments", w.name)
+			t.Errorf("%s: the schema allows unknown arguments", want.name)
 		}
-		if v, ok := d.Annotations[w.hint]; !ok || v != w.value {
-			t.Errorf("%s: annotations %v, want %s %v", w.name, d.Annotations, w.hint, w.value)
+		hint, _, _ := strings.Cut(want.hint, " ")
+		if v := fmt.Sprint(hint, " ", d.Annotations[hint]); want.hint != "" && v != want.hint {
+			t.Errorf("%s: annotations %v, want %s", want.name, d.Annotations, want.hint)
 		}
 		if !d.Meta["anthropic/alwaysLoad"] {
-			t.Errorf("%s may be deferred by clients: _meta %v", w.name, d.Meta)
+			t.Errorf("%s may be deferred by clients: _meta %v", want.name, d.Meta)
 		}
 	}
 }

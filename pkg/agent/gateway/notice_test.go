@@ -22,8 +22,7 @@ func unnoticed(answer string) string {
 // start syncs with the settings for server a.
 func (gw *fixture) start(settings string) {
 	gw.T.Helper()
-	gw.Configure(map[string]string{"a": settings})
-	gw.Sync()
+	gw.load(map[string]string{"a": settings})
 }
 
 // store stores an object and makes the gateway read it.
@@ -55,8 +54,7 @@ func TestNotice(t *testing.T) {
 		{"zebra", none, none},
 	} {
 		for setting, want := range map[string]string{"": tt.best, `"gateway":{"notice":"best"}`: tt.best, `"gateway":{"notice":"zero"}`: tt.zero} {
-			gw.Configure(settings, strings.Fields(setting)...)
-			gw.Clock.Wait(time.Minute)
+			gw.reconfigure(settings, strings.Fields(setting)...)
 			counts := gw.counting()
 			f := gw.search(fmt.Sprintf(`{"query":%q}`, tt.query))
 			if f.Notice != want {
@@ -75,23 +73,9 @@ func TestNotice(t *testing.T) {
 			}
 		}
 	}
-	gw.Configure(settings)
-	gw.Clock.Wait(time.Minute)
+	gw.reconfigure(settings)
 	checkAnswer(t, "retrieve_notice", gw.search(`{"query":"shred"}`).Raw)
 	checkAnswer(t, "retrieve_notice_better", gw.search(`{"query":"shred document","limit":1}`).Raw)
-}
-
-// A locked tool that matches as well as the best callable one does not outrank it.
-func TestNoticeOfEqualMatches(t *testing.T) {
-	gw := newFixture(t)
-	same := def("archive_mail", "Archive mail.", "")
-	gw.Serve("a", same)
-	gw.Serve("b", same)
-	gw.Configure(map[string]string{"b": `"approval":"manual"`})
-	gw.Sync()
-	if f := gw.search(`{"query":"archive mail"}`); f.Total != 1 || f.Notice != "" {
-		t.Errorf("%s", f.Raw)
-	}
 }
 
 // Tools that are out of scope or not selected cause no notice, however well they match, locked or
@@ -100,8 +84,7 @@ func TestNoticeOfWhatDoesNotExist(t *testing.T) {
 	gw := everyStatus(t)
 	plain := newFixture(t)
 	plain.Serve("docs", gw.ByName["docs"].Tools...)
-	plain.Configure(nil)
-	plain.Sync()
+	plain.load(nil)
 	for name, narrow := range map[string]func(){
 		"out of scope": func() { gw.Agent.Servers = []string{"docs"} },
 		"not selected": func() { gw.Agent.Servers = []string{"*"}; gw.Path = "/x/docs" },
@@ -130,22 +113,12 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 			func(gw *fixture) { gw.Serve("a").Outcome = down; gw.start("") }},
 		{"no server loaded", "None of your 2 servers is available: upstream_servers says why.",
 			func(gw *fixture) { gw.Serve("a").Outcome = down; gw.Serve("b").Outcome = down; gw.start("") }},
-		{"one of three is unavailable", nothing + " 1 of your 3 servers is unavailable and may have what you look for: upstream_servers says why.",
-			func(gw *fixture) { gw.Serve("a", act); gw.Serve("b", act); gw.Serve("c").Outcome = down; gw.start("") }},
 		{"two of three are unavailable", nothing + " 2 of your 3 servers are unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) {
 				gw.Serve("a", act)
 				gw.Serve("b").Outcome = down
 				gw.Serve("c").Outcome = down
 				gw.start("")
-			}},
-		{"one is not loaded yet", nothing + " 1 of your 2 servers is unavailable and may have what you look for: upstream_servers says why.",
-			func(gw *fixture) {
-				gw.Serve("a", act)
-				gw.start("")
-				gw.Serve("b", act)
-				gw.Configure(nil)
-				gw.Clock.Wait(time.Minute)
 			}},
 		{"the unavailable servers are out of scope", nothing,
 			func(gw *fixture) {
@@ -155,8 +128,6 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 				gw.Agent.Servers = []string{"a"}
 			}},
 		{"no server is configured", "There is no server here that you may use: ask the gateway's operator.", func(gw *fixture) { gw.start("") }},
-		{"no server is in scope", "There is no server here that you may use: ask the gateway's operator.",
-			func(gw *fixture) { gw.Serve("a", act); gw.start(""); gw.Agent.Servers = []string{"b"} }},
 		{"no server is enabled", "No server that you may use is enabled: ask the gateway's operator.",
 			func(gw *fixture) { gw.Serve("a"); gw.start(`"enabled":false`) }},
 		{"no tool is listed", "No server that you may use lists a tool.", func(gw *fixture) { gw.Serve("a"); gw.start("") }},
@@ -198,8 +169,7 @@ func TestRemediationNamesRequest(t *testing.T) {
 	for _, requests := range []bool{false, true} {
 		u := unlock(t)
 		servers := map[string]string{"s": `"approval":"manual"`, "out": ""}
-		u.Configure(servers, fmt.Sprintf(`"gateway":{"requests":%t}`, requests))
-		u.Sync()
+		u.load(servers, fmt.Sprintf(`"gateway":{"requests":%t}`, requests))
 		u.Decide("s:pay", "disable")
 		u.States.Refresh(t.Context())
 		f := u.search(`{"query":"push pay","limit":10,"include_disabled":true}`)

@@ -47,7 +47,8 @@ func besideLocked(t *testing.T, rng *rand.Rand, rest string) (plain, full *fixtu
 	full.Serve("kfull", waiting...)
 	full.Serve("zforeign", foreign...)
 	plain.Configure(nil, rest)
-	full.Configure(settings, rest)
+	// words of tools that the agent may not see leave no trace either
+	full.Configure(settings, rest, `"words":{"zforeign:*":["`+strings.Join(words, `","`)+`"]}`)
 	plain.Sync()
 	full.Sync()
 	full.Agent.Servers = []string{"asrv", "fsrv", "ksrv", "kfull"}
@@ -80,7 +81,11 @@ func TestRetrieveUnaffectedByLocked(t *testing.T) {
 			if got != want {
 				seen[form+" notice"]++
 			}
-			flagged := full.Call("retrieve_tools", strings.Replace(args, "{", `{"include_disabled":true,`, 1)).Text
+			args = strings.Replace(args, "{", `{"include_disabled":true,`, 1)
+			if got := plain.Call("retrieve_tools", args).Text; got != want {
+				t.Fatalf("%s: without locked tools the flag changes\n%s\nto\n%s", args, want, got)
+			}
+			flagged := full.Call("retrieve_tools", args).Text
 			before, isJSON := strings.CutSuffix(want, "}")
 			if flagged != want && (!strings.HasPrefix(flagged, before) || isJSON && flagged[len(before)] != ',') {
 				t.Fatalf("%s: with the flag the callable part differs:\n%s\n%s", args, flagged, want)

@@ -2,12 +2,10 @@ package gateway_test
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -26,84 +24,8 @@ func realTools(t testing.TB, n int) *fixture {
 		}
 		gw.Serve(server, definitions...)
 	}
-	gw.Configure(nil)
-	gw.Sync()
+	gw.load(nil)
 	return gw
-}
-
-// everyServer gives the same settings to each server.
-func (gw *fixture) everyServer(settings string) map[string]string {
-	out := map[string]string{}
-	for name := range gw.ByName {
-		out[name] = settings
-	}
-	return out
-}
-
-// TestRetrieveRealToolsLocked locks every real tool, for each reason in turn. Searches find all
-// tools with their status, and have a notice, because no callable tool matches.
-func TestRetrieveRealToolsLocked(t *testing.T) {
-	gw := realTools(t, 527)
-	tools := gw.listing(`{}`)
-	if len(tools) != 70 {
-		t.Fatalf("%d servers, want 70", len(tools))
-	}
-	reasons := []struct {
-		status string
-		apply  func()
-	}{
-		{"server_disabled", func() { gw.Configure(gw.everyServer(`"enabled":false`)); gw.Sync() }},
-		{"disabled_by_config", func() { gw.Configure(gw.everyServer(`"disabled_tools":["*"]`)); gw.Sync() }},
-		{"disabled_unknown", func() {
-			gw.Configure(nil)
-			gw.Forbid(`@id("broken") forbid (principal, action, resource) when { principal.level > 1 };`)
-			gw.Sync()
-		}},
-		{"disabled_by_user", func() {
-			gw.Forbid(` `)
-			gw.eachTool(func(id string) { gw.Decide(id, "disable") })
-			gw.Sync()
-		}},
-		{"pending_approval", func() {
-			gw.eachTool(func(id string) { gw.Decide(id, "enable") })
-			for _, s := range gw.ByName {
-				for i, d := range s.Tools {
-					s.Tools[i] = strings.Replace(d, "{", `{"x-new":1,`, 1)
-				}
-			}
-			gw.Sync()
-		}},
-	}
-	for _, r := range reasons {
-		r.apply()
-		missed, found := 0, 0
-		gw.eachTool(func(id string) {
-			_, name, _ := strings.Cut(id, ":")
-			query := strings.NewReplacer("_", " ", "-", " ").Replace(name)
-			if f := gw.search(fmt.Sprintf(`{"query":%q}`, query)); f.Total != 0 || !strings.Contains(f.Notice, "locked") {
-				missed++
-				t.Logf("%s: %q gives %s", r.status, query, f.Raw)
-			}
-			_, locked := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query)).names()
-			for other, status := range locked {
-				if status != r.status {
-					t.Fatalf("%s is %s, want %s", other, status, r.status)
-				}
-			}
-			if locked[id] != "" {
-				found++
-			}
-		})
-		if missed > 0 {
-			t.Errorf("%s: no notice for %d of 527 tools", r.status, missed)
-		}
-		// an answer has at most ten locked tools, and several servers share tool names
-		if found < 500 {
-			t.Errorf("%s: searches by name list %d of 527 locked tools, want at least 500",
-				r.status, found)
-		}
-		t.Logf("%s: %d of 527 tools found by their own name", r.status, found)
-	}
 }
 
 // eachTool calls f for every tool.
@@ -148,27 +70,6 @@ func BenchmarkRetrieveDisabled527(b *testing.B) {
 	benchmarkRetrieve(b, 527, `,"include_disabled":true`)
 }
 
-func BenchmarkRetrieveThirdLocked527(b *testing.B) {
-	for _, notice := range []string{"zero", "best"} {
-		b.Run(notice, func(b *testing.B) {
-			gw := realTools(b, 527)
-			gw.Configure(gw.everyThird(`"disabled_tools":["*"]`), fmt.Sprintf(`"gateway":{"notice":%q}`, notice))
-			gw.Sync()
-			retrieveFrom(b, gw, "")
-		})
-	}
-}
-
-func BenchmarkServers10000(b *testing.B) {
-	gw := realTools(b, 10_000)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := gw.Try(`{"name":"upstream_servers","arguments":{}}`); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // Each client gets the instructions first.
 func BenchmarkInstructions10000(b *testing.B) {
 	gw := realTools(b, 10_000)
@@ -182,8 +83,7 @@ func BenchmarkInstructions10000(b *testing.B) {
 
 func BenchmarkListDirect527(b *testing.B) {
 	gw := realTools(b, 527)
-	gw.Configure(nil, directMode)
-	gw.Sync()
+	gw.load(nil, directMode)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := gw.Open().ListTools(b.Context(), ""); err != nil {
@@ -204,17 +104,6 @@ func BenchmarkCall527(b *testing.B) {
 		}
 		gw.Sent()
 	}
-}
-
-// everyThird gives the same settings to a third of the servers.
-func (gw *fixture) everyThird(settings string) map[string]string {
-	out := map[string]string{}
-	for n, name := range slices.Sorted(maps.Keys(gw.ByName)) {
-		if n%3 == 2 {
-			out[name] = settings
-		}
-	}
-	return out
 }
 
 // noticeOfLocked searches for each tool by its own name. It counts the searches with a notice, for
@@ -244,35 +133,32 @@ func (gw *fixture) noticeOfLocked(locked map[string][]string) (noticed, all [2]i
 	return noticed, all, first
 }
 
-// TestNoticeOnRealTools locks the real tools in three ways. A search for a locked tool by its own
+// TestNoticeOnRealTools locks the real tools in two ways. A search for a locked tool by its own
 // name has a notice, and a search for a callable tool rarely has one. With the flag, the tool comes
 // first among the locked ones.
 func TestNoticeOnRealTools(t *testing.T) {
 	gw := realTools(t, 527)
 	write := regexp.MustCompile(`(?i)add|append|clear|create|delete|edit|insert|move|save|set_|update|write`)
-	third := gw.everyThird("locked")
 	n := 0
 	for _, way := range []struct {
 		name        string
 		least, most float64
-		locks       func(server, name string) bool
+		locks       func(name string) bool
 	}{
-		{"a third of the servers", .85, .09, func(server, _ string) bool { return third[server] != "" }},
-		{"a third of the tools", .85, .09, func(_, _ string) bool { n++; return n%3 == 0 }},
-		{"all writes", .88, .04, func(_, name string) bool { return write.MatchString(name) }},
+		{"a third of the tools", .85, .09, func(string) bool { n++; return n%3 == 0 }},
+		{"all writes", .88, .04, write.MatchString},
 	} {
 		locked, settings := map[string][]string{}, map[string]string{}
 		var ids []string
 		gw.eachTool(func(id string) { ids = append(ids, id) })
 		slices.Sort(ids)
 		for _, id := range ids {
-			if server, name, _ := strings.Cut(id, ":"); way.locks(server, name) {
+			if server, name, _ := strings.Cut(id, ":"); way.locks(name) {
 				locked[server] = append(locked[server], name)
 				settings[server] = fmt.Sprintf(`"disabled_tools":[%s]`, `"`+strings.Join(locked[server], `","`)+`"`)
 			}
 		}
-		gw.Configure(settings)
-		gw.Clock.Wait(time.Minute)
+		gw.reconfigure(settings)
 		noticed, all, first := gw.noticeOfLocked(locked)
 		of := func(n, all int) float64 { return float64(n) / float64(max(all, 1)) }
 		told, needless, leads := of(noticed[1], all[1]), of(noticed[0], all[0]), of(first, all[1])

@@ -1,20 +1,16 @@
 package gateway_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
-	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
-	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // reading returns a gateway whose servers have resources and templates.
@@ -26,8 +22,7 @@ func reading(t testing.TB, settings map[string]string, items map[string][]string
 			also(gw.ByName[server], resource(uri, "Of "+server+"."))
 		}
 	}
-	gw.Configure(settings)
-	gw.Sync()
+	gw.load(settings)
 	return gw
 }
 
@@ -42,29 +37,17 @@ func (gw *fixture) sentTo() string {
 
 func TestReadRouting(t *testing.T) {
 	gw := reading(t, nil, map[string][]string{
-		"a":   {"both:it", "a:it", "a:t/1", "shared:{+x}"},
-		"b":   {"both:it", "a:t/{x}", "shared:{+x}", "{+anything}"},
+		"a":   {"both:it", "a:it", "shared:{+x}"},
+		"b":   {"both:it", "shared:{+x}", "{+anything}"},
 		"off": {"a:it"},
 	})
 	gw.Agent.Servers = []string{"a", "b"}
-	for uri, want := range map[string]string{
-		"a:it":          "a",
-		"a:t/1":         "a", // listed: another server's template does not matter
-		"a:t/2":         "b",
-		"x:y":           "b", // by the template that matches everything
-		"a:t/{x}":       "b", // a template is not read itself, it matches its own text
-		"both:it":       "",
-		"shared:z":      "",
-		"{+anything}":   "b",
-		"http://x/?y#z": "b",
-	} {
+	for uri, want := range map[string]string{"a:it": "a", "x:y": "b", "both:it": "", "shared:z": ""} {
 		params := fmt.Sprintf(`{"uri":%q}`, uri)
 		if want != "" {
-			if raw, err := gw.ask("resources/read", params); err != nil {
-				t.Errorf("%s: %s, %v", uri, raw, err)
-			}
-			if got := gw.sentTo(); got != want+" "+uri {
-				t.Errorf("%s was sent to %s, want %s", uri, got, want)
+			if raw, err := gw.ask("resources/read", params); err != nil ||
+				gw.sentTo() != want+" "+uri {
+				t.Errorf("%s: %s, %v; want it sent to %s", uri, raw, err, want)
 			}
 			continue
 		}
@@ -139,20 +122,11 @@ func TestReadOtherSpellings(t *testing.T) {
 	gw.Decide("s:resource:file:///locked/a", "disable")
 	gw.Decide("s:resource:file:///waits/{name}", "disable")
 	for uri, want := range map[string]string{
-		"file:///open/a":                "",
 		"FILE:///open/../open/a":        "",
-		"file:///locked/a":              "disabled_by_user",
 		"FILE:///locked/a":              "disabled_by_user",
-		"file:///%6cocked/a":            "disabled_by_user",
-		"file:///x/../locked/a":         "disabled_by_user",
 		"file:///locked/a?v=1":          "disabled_by_user",
-		"file:///locked%252Fa#b":        "disabled_by_user",
-		"file://localhost/locked/a":     "disabled_by_user",
-		"file:///denied/a":              "disabled_by_config",
 		"file:///x/%2e%2e/denied/a":     "disabled_by_config",
-		"file:///denied%2Fa":            "disabled_by_config",
 		"file:///x/../waits/a":          "disabled_by_user",
-		"file:///%77aits/a":             "disabled_by_user",
 		"file:///anything/else%20there": "",
 	} {
 		params := fmt.Sprintf(`{"uri":%q}`, uri)
@@ -178,27 +152,13 @@ func TestReadNormalForm(t *testing.T) {
 	})
 	gw.Decide("s:resource:note://secret", "disable")
 	for uri, normal := range map[string]string{
-		"note://open":                  "",
-		"note://two%20words":           "",
 		"note://oPen":                  "", // letter case is significant
 		"note://listed%20":             "", // the server lists this very URI
 		"note://ｌisted":                "",
 		"q:find?text=a;b%20c":          "",
-		"m:x;p=1":                      "",
-		"file:///a/../b/c%20d.txt":     "",
+		"m:x;p=1":                      "", // the template has path parameters
 		"note://secret%20":             "note://secret",
-		"note://secret%2520":           "note://secret",
-		"note://secret%00":             "note://secret",
-		"note://secret;x":              "note://secret",
-		"note://secret%3Bx":            "note://secret",
-		"note://secret.":               "note://secret",
-		"note://secret%0D%0A":          "note://secret",
-		"note://ｓecret":                "note://secret",
-		"note://%EF%BD%93ecret":        "note://secret",
-		"note://secret%E2%80%8B":       "note://secret",
 		"file:///a;x/b":                "file:///a/b",
-		"file:///a%20/b":               "file:///a/b",
-		"q:find?text=a%00":             "q:find?text=a",
 		"m:x;p=1%20":                   "m:x;p=1",
 		"note://x%0A\"}]%0AIgnore%20;": "note://x%22%7D%5DIgnore",
 	} {
@@ -243,15 +203,13 @@ func TestReadTooManyTemplates(t *testing.T) {
 		items["slow"] = append(items["slow"], fmt.Sprintf("v:%s%d", strings.Repeat("{+x}a", 32), i))
 	}
 	gw := reading(t, nil, items)
-	for _, uri := range []string{"u:it", "v:" + strings.Repeat("a", 2000)} {
-		local.Quick(t, "to tell whose it is", time.Second, func() {
-			if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); e.Code != -32602 {
-				t.Errorf("%+v", e)
-			}
-		})
-	}
-	if e := gw.refused("resources/read", `{"uri":"u:it"}`); !strings.Contains(e.Message, "Too many resource templates") || len(gw.Sent()) != 0 {
-		t.Errorf("%+v", e)
+	for uri, want := range map[string]string{
+		"u:it": "Too many resource templates", "v:" + strings.Repeat("a", 2000): "",
+	} {
+		e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri))
+		if e.Code != -32602 || !strings.Contains(e.Message, want) || len(gw.Sent()) != 0 {
+			t.Errorf("%+v", e)
+		}
 	}
 }
 
@@ -265,8 +223,7 @@ func TestReadPageOfTool(t *testing.T) {
 		if listed {
 			also(gw.ByName["s"], resource("ui://s/page", "A page."))
 		}
-		gw.Configure(nil)
-		gw.Sync()
+		gw.load(nil)
 		if raw, err := gw.ask("resources/read", `{"uri":"ui://s/page"}`); err != nil || gw.sentTo() != "s ui://s/page" {
 			t.Errorf("listed %v: %s, %v", listed, raw, err)
 		}
@@ -355,41 +312,8 @@ func TestReadUnlisted(t *testing.T) {
 		}
 	}
 	gw.sentNothing()
-	gw.Configure(map[string]string{"s": `"unlisted_resources": true, "enabled": false`})
-	gw.Clock.Wait(time.Minute)
+	gw.reconfigure(map[string]string{"s": `"unlisted_resources": true, "enabled": false`})
 	if e := gw.refused("resources/read", `{"uri":"u:link"}`); e.Code != 4030 || !strings.Contains(e.Message, "server_disabled") {
 		t.Errorf("URI of a disabled server: %+v", e)
-	}
-}
-
-// The read of a huge resource ends with a text about its size, and does not count as the server's
-// failure.
-func TestReadHuge(t *testing.T) {
-	gw, _ := live(t, "s", upstreamtest.Options{
-		Tools: definitions(def("act", "Act.", "")), Resources: definitions(resource("u:huge", "Huge.")),
-		Front: func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Mcp-Method") != "resources/read" {
-					next.ServeHTTP(w, r)
-					return
-				}
-				w.Header().Set("Content-Type", "application/json")
-				fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"u:huge","text":"`)
-				for range 50 {
-					if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
-						return
-					}
-				}
-			})
-		},
-	})
-	r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"u:huge"}}`))
-	if refused != nil {
-		t.Fatal(refused)
-	}
-	_, err := gw.Open().GetItem(t.Context(), r, mcp.Client{})
-	e, ok := errors.AsType[*mcp.Error](err)
-	if !ok || e.Code != 5020 || e.Message != "The resource is too large to pass on (over 4 MiB). Nothing of it was passed on." || !strings.Contains(string(e.Data), `"status":"available"`) {
-		t.Errorf("%v", err)
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -42,13 +39,11 @@ func everyStatus(t testing.TB) *fixture {
 forbid (principal, action, resource == Tool::"denied:shred_document");
 @id("cannot-tell") forbid (principal, action, resource == Tool::"broken:fax_document") when { principal.floor > 2 };`)
 	settings := map[string]string{"waiting": `"approval":"manual"`}
-	gw.Configure(settings)
-	gw.Sync()
+	gw.load(settings)
 	gw.Decide("user:share_document", "disable")
 	gw.Serve("moved", def("convert_document", poison+" to convert a document.", ""))
 	settings["denied"], settings["off"] = `"disabled_tools":["purge_*"]`, `"enabled":false`
-	gw.Configure(settings)
-	gw.Sync()
+	gw.load(settings)
 	return gw
 }
 
@@ -64,9 +59,7 @@ func TestRetrieveLocked(t *testing.T) {
 	gw := everyStatus(t)
 	f := gw.search(`{"query":"document","include_disabled":true}`)
 	callable, locked := f.names()
-	if diff := cmp.Diff(lockedTools, locked); diff != "" {
-		t.Error(diff)
-	}
+	same(t, "locked tools", lockedTools, locked)
 	if len(callable) != 3 || f.Total != 3 {
 		t.Errorf("callable %v, total %d", callable, f.Total)
 	}
@@ -93,6 +86,10 @@ func TestRetrieveWithoutFlag(t *testing.T) {
 		}
 	}
 	checkAnswer(t, "retrieve", gw.search(`{"query":"document"}`).Raw)
+	callable, locked := gw.search(`{"query":"document","read_only":true,"include_disabled":true}`).names()
+	if !slices.Equal(callable, []string{"docs:read_document"}) || len(locked) != 0 {
+		t.Errorf("read_only: callable %v, locked %v", callable, locked)
+	}
 }
 
 func TestRetrieveLockedHideNothing(t *testing.T) {
@@ -103,8 +100,7 @@ func TestRetrieveLockedHideNothing(t *testing.T) {
 		locked = append(locked, def(fmt.Sprintf("archive_mail_%02d", i), "Archive mail. Archive mail fast.", ""))
 	}
 	gw.Serve("locked", locked...)
-	gw.Configure(map[string]string{"locked": `"approval":"manual"`})
-	gw.Sync()
+	gw.load(map[string]string{"locked": `"approval":"manual"`})
 	for _, limit := range []int{1, 2, 10, 50} {
 		f := gw.search(fmt.Sprintf(`{"query":"archive mail","limit":%d,"include_disabled":true}`, limit))
 		if len(f.Tools) != 1 || f.Tools[0].Name != "free:archive_mail" || f.Total != 1 {
@@ -113,41 +109,6 @@ func TestRetrieveLockedHideNothing(t *testing.T) {
 		if want := min(limit, 10); len(f.Disabled) != want {
 			t.Errorf("limit %d: %d locked, want %d", limit, len(f.Disabled), want)
 		}
-	}
-}
-
-func TestRetrieveReadOnly(t *testing.T) {
-	gw := everyStatus(t)
-	callable, locked := gw.search(`{"query":"document","read_only":true,"include_disabled":true}`).names()
-	if diff := cmp.Diff([]string{"docs:read_document"}, callable); diff != "" || len(locked) != 0 {
-		t.Errorf("callable %v, locked %v", callable, locked)
-	}
-}
-
-func TestRetrieveCallWith(t *testing.T) {
-	gw := serving(t, `"annotations":{"list_*":{"readOnlyHint":true},"get_a":{"readOnlyHint":false}}`, "",
-		def("get_a", "thing", readOnly), def("put_b", "thing", mildly), def("rm_c", "thing", ""), def("list_d", "thing", ""))
-	got := map[string]string{}
-	for _, f := range gw.search(`{"query":"thing"}`).Tools {
-		got[f.Name] = f.CallWith
-	}
-	want := map[string]string{
-		"s:get_a": "call_tool_destructive", "s:put_b": "call_tool_write", "s:rm_c": "call_tool_destructive", "s:list_d": "call_tool_read",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestRetrieveFull(t *testing.T) {
-	gw := everyStatus(t)
-	f := gw.search(`{"query":"read document","detail":"full"}`)
-	top := f.Tools[0]
-	if top.Name != "docs:read_document" || top.Description != "Read a document. It must exist." || top.Score == nil || *top.Score <= 0 || string(top.InputSchema) != `{"type":"object"}` {
-		t.Errorf("%s", f.Raw)
-	}
-	if c := gw.search(`{"query":"read document"}`).Tools[0]; c.Description != "Read a document." || c.Score != nil || c.InputSchema != nil {
-		t.Errorf("compact detail gives %+v", c)
 	}
 }
 
@@ -169,8 +130,7 @@ func TestUnapprovedText(t *testing.T) {
 		}
 	}
 	for _, form := range []string{asLines, `"gateway":{}`} {
-		gw.Configure(map[string]string{"waiting": `"approval":"manual"`}, form)
-		gw.Sync()
+		gw.load(map[string]string{"waiting": `"approval":"manual"`}, form)
 		for _, query := range []string{"ignore rules wipe", "document", "upload convert"} {
 			for _, more := range []string{"", `,"include_disabled":true`, `,"include_disabled":true,"detail":"full"`} {
 				check("retrieve_tools", gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q%s}`, query, more)).Raw)
@@ -184,8 +144,7 @@ func TestUnapprovedText(t *testing.T) {
 	check("tools/list", string(menu))
 	gw.sentNothing()
 
-	gw.Configure(map[string]string{"waiting": `"approval":"manual"`}, `"gateway":{"mode":"direct"}`)
-	gw.Sync()
+	gw.load(map[string]string{"waiting": `"approval":"manual"`}, `"gateway":{"mode":"direct"}`)
 	list, err := gw.Open().ListTools(t.Context(), "")
 	require.OK(t, err)
 	check("tools/list in direct mode", string(list))
@@ -198,34 +157,11 @@ func TestUnapprovedText(t *testing.T) {
 	}
 }
 
-// A change of only the schema makes a new definition.
-func TestSchemaChange(t *testing.T) {
-	gw := serving(t, "", "", def("act", "Act.", `"inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}`))
-	if r := gw.Call("call_tool_destructive", `{"name":"s:act"}`); r.IsError {
-		t.Fatal(r.Text)
-	}
-	gw.Serve("s", def("act", "Act.", `"inputSchema":{"type":"object","properties":{"a":{"type":"string","description":"`+poison+`"}}}`))
-	gw.Sync()
-	gw.Sent()
-	if r := gw.Call("call_tool_destructive", `{"name":"s:act"}`); !r.IsError || strings.Contains(r.Raw, poison) {
-		t.Errorf("the call of the changed tool returned %s", r.Raw)
-	}
-	f := gw.search(`{"query":"act","include_disabled":true}`)
-	if _, locked := f.names(); locked["s:act"] != "pending_approval" || strings.Contains(f.Raw, poison) {
-		t.Errorf("search shows %s", f.Raw)
-	}
-	if d := f.Disabled[0].Description; d != "Act." {
-		t.Errorf("shows %q, want the approved description", d)
-	}
-	gw.sentNothing()
-}
-
 // An answer keeps its form for every query.
 func TestRetrieveOddQueries(t *testing.T) {
 	gw := everyStatus(t)
 	for _, form := range []string{`"gateway":{}`, asLines} {
-		gw.Configure(map[string]string{"waiting": `"approval":"manual"`}, form)
-		gw.Clock.Wait(time.Minute)
+		gw.reconfigure(map[string]string{"waiting": `"approval":"manual"`}, form)
 		for _, query := range []string{"\x00\x1b[31m", "天気予報", "dокумент", "🙂", "!!!", strings.Repeat("document ", 200), strings.Repeat("d", 2000), "a\nb", "<script>&", "d", "\nlocked:\n"} {
 			raw, err := json.Marshal(map[string]any{"query": query, "limit": 1, "include_disabled": true})
 			require.OK(t, err)
@@ -234,6 +170,16 @@ func TestRetrieveOddQueries(t *testing.T) {
 			if len(tags)+len(f.Disabled)+len(f.Notice) == 0 || form != asLines && f.Tools == nil {
 				t.Errorf("%q: %s has no entry and no notice, or tools is not a list", query, text)
 			}
+		}
+	}
+}
+
+func TestRetrieveLockedDescription(t *testing.T) {
+	gw := serving(t, `"disabled_tools":["*"]`, "", def("archive_mail", "Archive mail,\nall of it. Then forget it.", ""))
+	for detail, want := range map[string]string{"compact": "Archive mail, all of it.", "full": "Archive mail,\nall of it. Then forget it."} {
+		f := gw.search(fmt.Sprintf(`{"query":"archive","include_disabled":true,"detail":%q}`, detail))
+		if len(f.Disabled) != 1 || f.Disabled[0].Description != want {
+			t.Errorf("%s: %s, want %q", detail, f.Raw, want)
 		}
 	}
 }

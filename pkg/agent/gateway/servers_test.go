@@ -3,63 +3,40 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// listing reads every page of upstream_servers as name → entry.
+// listing reads one page of upstream_servers as name → entry.
 func (gw *fixture) listing(arguments string) map[string]string {
 	gw.T.Helper()
 	out := map[string]string{}
-	for {
-		r := gw.Call("upstream_servers", arguments)
-		if r.IsError {
-			gw.T.Fatalf("upstream_servers %s: %s", arguments, r.Text)
-		}
-		l := require.JSON[struct {
-			Servers []json.RawMessage
-			Total   int
-			Next    string
-		}](gw.T, r.Text)
-		for _, raw := range l.Servers {
-			s := require.JSON[struct{ Name string }](gw.T, raw)
-			out[s.Name] = string(raw)
-		}
-		if l.Next == "" {
-			if l.Total != len(out) {
-				gw.T.Errorf("total = %d, want %d", l.Total, len(out))
-			}
-			return out
-		}
-		arguments = fmt.Sprintf(`{"after":%q}`, l.Next)
+	l := require.JSON[struct {
+		Servers []json.RawMessage
+		Total   int
+	}](gw.T, gw.Call("upstream_servers", arguments).Text)
+	for _, raw := range l.Servers {
+		out[nameOf(gw.T, raw)] = string(raw)
 	}
+	if l.Total != len(out) {
+		gw.T.Errorf("total = %d, want %d", l.Total, len(out))
+	}
+	return out
 }
 
 func TestServers(t *testing.T) {
 	gw := everyStatus(t)
-	checkAnswer(t, "upstream_servers", gw.Call("upstream_servers", `{"operation":"list"}`).Text)
-	want := map[string]string{
-		"docs":    `{"name":"docs","enabled":true,"status":"available","toolsets":["docs"]}`,
-		"denied":  `{"name":"denied","enabled":true,"status":"available","tools":{"callable":0,"disabled_by_config":2},"toolsets":["denied"]}`,
-		"user":    `{"name":"user","enabled":true,"status":"available","tools":{"callable":0,"disabled_by_user":1},"toolsets":["user"]}`,
-		"waiting": `{"name":"waiting","enabled":true,"status":"available","tools":{"callable":0,"pending_approval":1},"toolsets":["waiting"]}`,
-		"moved":   `{"name":"moved","enabled":true,"status":"available","tools":{"callable":0,"pending_approval":1},"toolsets":["moved"]}`,
-		"off":     `{"name":"off","enabled":false,"status":"disabled","tools":{"callable":0,"server_disabled":1},"toolsets":["off"]}`,
-		"broken":  `{"name":"broken","enabled":true,"status":"available","tools":{"callable":0,"disabled_unknown":1},"toolsets":["broken"]}`,
-	}
 	for _, args := range []string{`{"operation":"list"}`, `{}`, `null`} {
-		if diff := cmp.Diff(want, gw.listing(args)); diff != "" {
-			t.Errorf("%s: %s", args, diff)
-		}
+		checkAnswer(t, "upstream_servers", gw.Call("upstream_servers", args).Text)
 	}
-	if diff := cmp.Diff(map[string]string{"docs": want["docs"]}, gw.listing(`{"operation":"get","name":"docs"}`)); diff != "" {
-		t.Error(diff)
+	want := map[string]string{
+		"docs": `{"name":"docs","enabled":true,"status":"available","toolsets":["docs"]}`,
 	}
+	same(t, "servers", want, gw.listing(`{"operation":"get","name":"docs"}`))
 }
 
 func TestServersMessage(t *testing.T) {
@@ -67,20 +44,16 @@ func TestServersMessage(t *testing.T) {
 	for name, status := range map[string]outcome.Status{"late": outcome.Transient, "gone": outcome.Permanent, "closed": outcome.Denied} {
 		gw.Serve(name).Outcome = outcome.Outcome{Status: status, Reason: "dns", Error: "lookup internal.example"}
 	}
-	gw.Configure(nil)
-	gw.Sync()
+	gw.load(nil)
 	gw.Serve("young") // new since the last sync
-	gw.Configure(nil)
-	gw.Clock.Wait(30e9)
+	gw.reconfigure(nil)
 	want := map[string]string{
 		"late":   `{"name":"late","enabled":true,"status":"transient","message":"MCP server 'late' is starting up or briefly unavailable; it will be retried.","toolsets":["late"]}`,
 		"gone":   `{"name":"gone","enabled":true,"status":"permanent","message":"MCP server 'gone' is unavailable and needs attention: its name does not resolve. Its tools will not work until it is fixed.","toolsets":["gone"]}`,
 		"closed": `{"name":"closed","enabled":true,"status":"denied","message":"Access to MCP server 'closed' was denied. Retrying will not help; contact its owner.","toolsets":["closed"]}`,
 		"young":  `{"name":"young","enabled":true,"status":"transient","message":"MCP server 'young' is starting up or briefly unavailable; it will be retried.","toolsets":["young"]}`,
 	}
-	if diff := cmp.Diff(want, gw.listing(`{}`)); diff != "" {
-		t.Error(diff)
-	}
+	same(t, "servers", want, gw.listing(`{}`))
 }
 
 func TestServersScope(t *testing.T) {
@@ -110,16 +83,16 @@ func TestServersScope(t *testing.T) {
 
 func TestServersCounts(t *testing.T) {
 	gw := serving(t, `"disabled_tools":["b","c"]`, `"toolsets":{"Few":["s:a","s:b"]}`, def("a", "A.", ""), def("b", "B.", ""), def("c", "C.", ""), def("d", "D.", ""))
-	if got, want := gw.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":2,"disabled_by_config":2},"toolsets":["few","s"]}`; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	gw.Path = "/x/few"
-	if got, want := gw.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":1,"disabled_by_config":1},"toolsets":["few","s"]}`; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	gw.Header = map[string][]string{"X-Mcp-Exclude-Tools": {"s:b"}}
-	if got, want := gw.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","toolsets":["few","s"]}`; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
+	for _, tt := range []struct{ path, exclude, tools string }{
+		{"", "", `"tools":{"callable":2,"disabled_by_config":2},`},
+		{"/x/few", "", `"tools":{"callable":1,"disabled_by_config":1},`},
+		{"/x/few", "s:b", ``},
+	} {
+		gw.Path, gw.Header = tt.path, map[string][]string{"X-Mcp-Exclude-Tools": {tt.exclude}}
+		want := `{"name":"s","enabled":true,"status":"available",` + tt.tools + `"toolsets":["few","s"]}`
+		if got := gw.listing(`{}`)["s"]; got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
 	}
 }
 
@@ -131,59 +104,37 @@ func TestServersPages(t *testing.T) {
 		gw.Serve(fmt.Sprintf("s%03d", i), def("act", "Act.", ""))
 		gw.Serve(fmt.Sprintf("s%03d-foreign", i))
 	}
-	gw.Configure(nil)
-	gw.Sync()
+	gw.load(nil)
 	gw.Agent.Servers = nil
 	for i := range 120 {
 		gw.Agent.Servers = append(gw.Agent.Servers, fmt.Sprintf("s%03d", i))
 	}
-	type page struct {
-		Servers []struct{ Name string }
-		Total   int
-		Next    *string
-	}
-	ask := func(after string) page {
-		t.Helper()
-		args := "{}"
-		if after != "" {
-			args = fmt.Sprintf(`{"after":%q}`, after)
+	for after, want := range map[string]struct {
+		first, n int
+		next     string
+	}{
+		"": {0, 50, "s049"}, "s049": {50, 50, "s099"}, "s099": {100, 20, ""},
+		"s069": {70, 50, ""}, "s119": {120, 0, ""}, "zzz": {120, 0, ""},
+		// a server out of scope does not change where a page begins
+		"s010-foreign": {11, 50, "s060"},
+	} {
+		args := fmt.Sprintf(`{"after":%q}`, after)
+		if after == "" {
+			args = "{}"
 		}
 		r := gw.Call("upstream_servers", args)
-		var p page
-		if err := json.Unmarshal([]byte(r.Text), &p); err != nil || r.IsError {
-			t.Fatalf("after %q: %v %s", after, err, r.Raw)
-		}
-		if p.Total != 120 || len(r.Text) > 5000 {
-			t.Errorf("after %q: total %d, %d bytes", after, p.Total, len(r.Text))
-		}
-		return p
-	}
-	var names []string
-	after := ""
-	for _, want := range []int{50, 50, 20} {
-		p := ask(after)
-		if len(p.Servers) != want || (p.Next == nil) != (want == 20) {
-			t.Fatalf("after %q: %d servers, next %v; want %d", after, len(p.Servers), p.Next, want)
-		}
+		p := require.JSON[struct {
+			Servers []struct{ Name string }
+			Total   int
+			Next    string
+		}](t, r.Text)
+		var names []string
 		for _, s := range p.Servers {
 			names = append(names, s.Name)
 		}
-		if p.Next != nil {
-			after = *p.Next
+		if !slices.Equal(names, gw.Agent.Servers[want.first:want.first+want.n]) ||
+			p.Next != want.next || p.Total != 120 || len(r.Text) > 5000 || p.Servers == nil {
+			t.Errorf("after %q: %s", after, r.Text)
 		}
-	}
-	if diff := cmp.Diff(gw.Agent.Servers, names); diff != "" {
-		t.Error(diff)
-	}
-	if p := ask("s069"); p.Next != nil || len(p.Servers) != 50 {
-		t.Errorf("last page: next %v and %d servers, want none and 50", p.Next, len(p.Servers))
-	}
-	for _, after := range []string{"s119", "zzz"} {
-		if p := ask(after); p.Next != nil || p.Servers == nil || len(p.Servers) != 0 {
-			t.Errorf("after %q: %+v, want an empty last page", after, p)
-		}
-	}
-	if a, b := ask("s010-foreign"), ask("s010"); a.Servers[0] != b.Servers[0] || *a.Next != *b.Next {
-		t.Error("a server out of scope changes where a page begins")
 	}
 }

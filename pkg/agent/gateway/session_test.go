@@ -15,8 +15,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/tokens"
@@ -40,8 +38,7 @@ func TestSessionNotReady(t *testing.T) {
 			gw.store("config/mcp_config.json", `{"mcpServers": {"s": {}}}`)
 			want = "This gateway cannot use its configuration, which has faults. No tool is known, and nothing was called. Its operator has to fix it."
 		case "no catalog yet":
-			gw.Configure(nil)
-			gw.Clock.Wait(30e9)
+			gw.reconfigure(nil)
 			want = "This gateway has not loaded the tools of its servers yet: its first sync is still running. No tool is known, and nothing was called. Try again shortly, and tell the gateway's operator if it lasts."
 		}
 		s := gw.Open()
@@ -64,58 +61,27 @@ func TestSessionNotReady(t *testing.T) {
 	gw.sentNothing()
 }
 
-func TestSessionWithoutPolicy(t *testing.T) {
-	gw := everyStatus(t)
-	gw.search(`{"query":"document"}`)
-	gw.Put(policy.Key, "forbid (")
-	gw.States.Refresh(t.Context())
-	if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
-		t.Error("a broken policy replaced the policy in memory")
-	}
-	gw.Restart()
-	if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
-		t.Error("a broken policy replaced the last good policy")
-	}
-	gw.Put(catalog.PolicyFile.LastGood, "") // as if no policy had been used before
-	gw.Restart()
-	f := gw.search(`{"query":"read document","include_disabled":true}`)
-	for _, d := range f.Disabled {
-		if want := "disabled_unknown"; d.Status != want && !strings.HasPrefix(d.Name, "off:") && d.Name != "denied:purge_documents" {
-			t.Errorf("%s is %s, want %s", d.Name, d.Status, want)
-		}
-	}
-	if f.Total != 0 || len(f.Disabled) == 0 {
-		t.Errorf("callable without a policy: %s", f.Raw)
-	}
-	if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); !strings.Contains(r.Text, "disabled_unknown") {
-		t.Errorf("call: %s", r.Text)
-	}
-}
-
 func TestOpenRefused(t *testing.T) {
 	gw := everyStatus(t)
-	tests := []struct {
-		name   string
+	for _, tt := range []struct {
 		path   string
-		header map[string]string
+		header http.Header
 		status int
 		data   string
 		say    string
 	}{
-		{"unknown names, all at once", "", map[string]string{"X-Mcp-Toolsets": "nope,docs", "X-Mcp-Tools": "docs:zip"}, 400, `{"unknown_toolsets":["nope"],"unknown_tools":["docs:zip"],"conflicts":[]}`, ""},
-		{"nothing left", "", map[string]string{"X-Mcp-Toolsets": ""}, 400, `{"unknown_toolsets":[],"unknown_tools":[],"conflicts":[]}`, "No tools left"},
-		{"bad switch", "", map[string]string{"X-Mcp-Readonly": "maybe"}, 400, "", "maybe"},
-		{"no such path", "/elsewhere", nil, 404, "", "not found"},
-	}
-	for _, tt := range tests {
-		h := http.Header{}
-		for k, v := range tt.header {
-			h.Set(k, v)
-		}
-		_, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Path: tt.path, Header: h})
+		{
+			"", http.Header{"X-Mcp-Toolsets": {"nope,docs"}}, 400,
+			`{"unknown_toolsets":["nope"],"unknown_tools":[],"conflicts":[]}`, "nope",
+		},
+		{"", http.Header{"X-Mcp-Readonly": {"maybe"}}, 400, "", "maybe"},
+		{"/elsewhere", nil, 404, "", "not found"},
+	} {
+		gw.Path, gw.Header = tt.path, tt.header
+		_, err := gw.MCP.Open(t.Context(), gw.Caller)
 		e, ok := errors.AsType[*mcp.Error](err)
 		if !ok || e.Code != -32602 || e.Status != tt.status || tt.data != "" && string(e.Data) != tt.data || !strings.Contains(e.Message, tt.say) {
-			t.Errorf("%s: %+v", tt.name, err)
+			t.Errorf("%s %v: %+v", tt.path, tt.header, err)
 		}
 	}
 }
@@ -148,42 +114,73 @@ func TestIgnoredNames(t *testing.T) {
 	}
 }
 
-// List, search, describe, call and counts use the same selection.
+// List, search, describe and call use the same selection, in both modes. It contains no item out of
+// the agent's scope.
 func TestOneSelection(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("files", def("create_file", "Create a file.", ""), def("get_file", "Get a file.", readOnly), def("delete_file", "Delete a file.", ""))
-	gw.Serve("folders", def("create_folder", "Create a folder for a file.", ""))
-	gw.Configure(nil, `"tools":{"disabled":["files:delete_file"]}`)
-	gw.Sync()
-	for _, tt := range []struct {
-		header   http.Header
-		path     string
-		callable []string
-		locked   []string
-	}{
-		{nil, "", []string{"files:create_file", "files:get_file", "folders:create_folder"}, []string{"files:delete_file"}},
-		{http.Header{"X-Mcp-Toolsets": {"files"}}, "", []string{"files:create_file", "files:get_file"}, []string{"files:delete_file"}},
-		{http.Header{"X-Mcp-Tools": {"delete_file"}}, "", nil, []string{"files:delete_file"}},
-		{http.Header{"X-Mcp-Exclude-Tools": {"files:delete_file"}}, "/x/files", []string{"files:create_file", "files:get_file"}, nil},
-		{nil, "/readonly", []string{"files:get_file"}, nil},
-	} {
-		gw.Header, gw.Path = tt.header, tt.path
-		f := gw.search(`{"query":"file folder","include_disabled":true}`)
-		callable, locked := f.names()
-		for _, id := range []string{"files:create_file", "files:get_file", "files:delete_file", "folders:create_folder"} {
-			isCallable, isLocked := slices.Contains(tt.callable, id), slices.Contains(tt.locked, id)
-			if slices.Contains(callable, id) != isCallable || (locked[id] != "") != isLocked {
-				t.Errorf("%v %s: search has %s callable %v, locked %v", tt.header, tt.path, id, slices.Contains(callable, id), locked[id])
-			}
-			d := gw.Call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, id)).Text
-			if strings.Contains(d, `"definition"`) != isCallable || strings.Contains(d, `"status"`) != isLocked {
-				t.Errorf("%v %s: describe %s", tt.header, tt.path, d)
-			}
-			r := gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id))
-			if r.IsError == isCallable || strings.Contains(r.Text, "was not found") != (!isCallable && !isLocked) {
-				t.Errorf("%v %s: call %s", tt.header, tt.path, r.Text)
+	ids := []string{
+		"files:create_file", "files:get_file", "files:delete_file", "folders:create_folder",
+		"foreign:get_file",
+	}
+	for _, mode := range []string{"search", "direct"} {
+		gw := newFixture(t)
+		gw.Serve("files", def("create_file", "Create a file.", ""), def("get_file", "Get a file.", readOnly), def("delete_file", "Delete a file.", ""))
+		gw.Serve("folders", def("create_folder", "Create a folder for a file.", ""))
+		gw.Serve("foreign", def("get_file", "Get a file.", readOnly))
+		gw.load(
+			nil, `"tools":{"disabled":["files:delete_file"]}`,
+			`"toolsets":{"mixed":["foreign:*","folders:*"]}`, `"gateway":{"mode":"`+mode+`"}`,
+		)
+		gw.Agent.Servers = []string{"files", "folders"}
+		mild := []string{"handling=lenient"}
+		for _, tt := range []struct {
+			header http.Header
+			path   string
+			want   string // for each id: callable, locked or none
+		}{
+			{nil, "", "cclcn"},
+			{http.Header{"X-Mcp-Toolsets": {"files"}}, "", "cclnn"},
+			{http.Header{"X-Mcp-Toolsets": {"mixed"}}, "", "nnncn"},
+			{http.Header{"X-Mcp-Tools": {"delete_file,foreign:get_file"}, "Prefer": mild}, "", "nnlnn"},
+			{http.Header{"X-Mcp-Exclude-Tools": {"files:delete_file"}}, "/x/files", "ccnnn"},
+			{nil, "/readonly", "ncnnn"},
+		} {
+			gw.Header, gw.Path = tt.header, tt.path
+			for n, id := range ids {
+				for _, got := range gw.selected(mode, id) {
+					if got != tt.want[n] {
+						t.Errorf("%s, %v %s: %s is %c", mode, tt.header, tt.path, id, got)
+					}
+				}
 			}
 		}
+	}
+}
+
+// selected returns how lists and calls show a tool: c: callable, l: locked, n: not at all.
+func (gw *fixture) selected(mode, id string) []byte {
+	gw.T.Helper()
+	of := func(callable, locked bool) byte {
+		switch {
+		case callable:
+			return 'c'
+		case locked:
+			return 'l'
+		}
+		return 'n'
+	}
+	if mode == "direct" {
+		name := strings.Replace(id, ":", "__", 1)
+		raw, err := gw.Try(fmt.Sprintf(`{"name":%q}`, name))
+		call := of(err == nil && !strings.Contains(string(raw), "isError"), err == nil)
+		return []byte{of(slices.Contains(strings.Fields(gw.menuOf()), name), call == 'l'), call}
+	}
+	callable, locked := gw.search(`{"query":"file folder","include_disabled":true}`).names()
+	d := gw.Call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, id)).Text
+	r := gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id))
+	return []byte{
+		of(slices.Contains(callable, id), locked[id] != ""),
+		of(strings.Contains(d, `"definition"`), strings.Contains(d, `"status"`)),
+		of(!r.IsError, strings.Contains(r.Text, "is locked")),
 	}
 }
 
@@ -197,14 +194,10 @@ func TestInstructions(t *testing.T) {
 	if got := gw.Open().Instructions(); !strings.Contains(got, "docs, user.") || strings.Contains(got, "waiting") {
 		t.Errorf("instructions with a scope of two = %q", got)
 	}
-	gw = newFixture(t)
-	for i := range 50 {
-		gw.Serve(fmt.Sprintf("s%02d", i), def("a", "A.", ""))
-	}
-	gw.Configure(nil)
-	gw.Sync()
-	if got := gw.Open().Instructions(); !strings.Contains(got, "s15 and 34 more (upstream_servers lists them)") || strings.Contains(got, "s16") {
-		t.Errorf("instructions with 50 servers = %q", got)
+	gw.reconfigure(nil, directMode)
+	gw.Header = http.Header{"X-Mcp-Toolsets": {"docs"}}
+	if got := gw.Open().Instructions(); !strings.Contains(got, ": docs.\nLocked tools are not listed.") {
+		t.Errorf("instructions in direct mode with a selection = %q", got)
 	}
 }
 
@@ -242,33 +235,20 @@ func TestManyAgents(t *testing.T) {
 // first, within the size limit.
 func TestInstructionsSize(t *testing.T) {
 	gw := newFixture(t)
-	gw.Configure(nil)
-	settings := map[string]string{}
 	for i := range 70 {
 		name := fmt.Sprintf("%s-%02d", []string{"github", "weather", "postgres", "calendar", "notion"}[i%5], i)
-		settings[name] = `"approval":"off"`
 		tools := []string{def("act", "Act.", "")}
 		if i == 42 {
 			tools = append(tools, def("more", "Do more.", ""), def("most", "Do most.", ""))
 		}
 		gw.Serve(name, tools...)
 	}
-	gw.Configure(settings)
-	gw.Sync()
+	gw.load(nil)
 	got := gw.Open().Instructions()
 	if n := tokens.Count(t, got); n > 80 {
 		t.Errorf("%d tokens, want <= 80: %s", n, got)
 	}
 	if !strings.HasPrefix(got, "Gateway to the tools of: postgres-42, calendar-03, ") || !strings.Contains(got, " more (upstream_servers lists them). Find them with retrieve_tools") {
 		t.Errorf("instructions %q", got)
-	}
-}
-
-func TestInstructionsOfRealServers(t *testing.T) {
-	got := realTools(t, 527).Open().Instructions()
-	n := tokens.Count(t, got)
-	t.Logf("%d tokens: %s", n, got)
-	if n > 80 {
-		t.Errorf("%d tokens, want <= 80", n)
 	}
 }

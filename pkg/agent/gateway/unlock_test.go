@@ -15,7 +15,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -41,8 +40,10 @@ func unlock(t *testing.T) *unlocking {
 	u.Options.OnRequest = func(_ context.Context, agent string, r request.Request) { u.told = append(u.told, opened{agent, r}) }
 	u.Agent = identity.Agent{ID: "token:ci", Way: identity.WayToken, Servers: []string{"s"}, Tiers: u.Agent.Tiers}
 	u.Restart()
-	u.Configure(map[string]string{"s": `"approval":"manual"`, "out": `"approval":"manual"`}, `"gateway":{"requests":true}`, `"tools":{"confirm":["s:pay"]}`)
-	u.Sync()
+	u.load(
+		map[string]string{"s": `"approval":"manual"`, "out": `"approval":"manual"`},
+		`"gateway":{"requests":true}`, `"tools":{"confirm":["s:pay"]}`,
+	)
 	u.Decide("s:read", "approve")
 	u.Decide("s:pay", "approve")
 	return u
@@ -141,9 +142,6 @@ func TestUnlockInPlace(t *testing.T) {
 	if text, ran := u.push(); !ran {
 		t.Fatalf("the retry after the grant: %s", text)
 	}
-	if f := u.search(`{"query":"pushes commits"}`); len(f.Tools) == 0 || f.Tools[0].Name != "s:push" || f.Tools[0].Description != "Pushes commits." {
-		t.Errorf("search for the granted tool = %s", f.Raw)
-	}
 	if state, _, _ := u.want("s:push"); state != "callable" {
 		t.Errorf("request_access for the granted tool = %s", state)
 	}
@@ -164,9 +162,7 @@ func TestUnlockInPlace(t *testing.T) {
 // Every change of a tool after a grant ends the grant.
 func TestGrantEnds(t *testing.T) {
 	for name, happens := range map[string]func(*unlocking){
-		"disabled":          func(u *unlocking) { u.Decide("s:push", "disable") },
 		"disabled, enabled": func(u *unlocking) { u.Decide("s:push", "disable"); u.Decide("s:push", "enable") },
-		"blocked":           func(u *unlocking) { u.Decide("s:push", "block") },
 		"another definition": func(u *unlocking) {
 			u.Serve("s", def("push", "Pushes more.", ""), def("read", "Reads.", readOnly))
 			u.Sync()
@@ -178,22 +174,21 @@ func TestGrantEnds(t *testing.T) {
 			other.Sync()
 		},
 		"denied": func(u *unlocking) {
-			u.Configure(map[string]string{"s": `"approval":"manual","disabled_tools":["push"]`}, `"gateway":{"requests":true}`)
-			u.States.Refresh(u.T.Context())
+			u.reconfigure(
+				map[string]string{"s": `"approval":"manual","disabled_tools":["push"]`},
+				`"gateway":{"requests":true}`,
+			)
 		},
 		"it takes two people since": func(u *unlocking) {
-			u.Configure(map[string]string{"s": `"approval":"manual"`}, `"gateway":{"requests":true}`, `"review":{"four_eyes":"destructive"}`)
-			u.States.Refresh(u.T.Context())
+			u.reconfigure(
+				map[string]string{"s": `"approval":"manual"`}, `"gateway":{"requests":true}`,
+				`"review":{"four_eyes":"destructive"}`,
+			)
 		},
-		"stopped, undone": func(u *unlocking) {
-			_, err := stop.NewStore(u.Approvals).Change(u.T.Context(), func(s stop.Stops) (stop.Stops, error) {
-				return s.Add(stop.Stop{Target: stop.Target{Server: "s"}, Reason: "r", By: "kim", At: u.Clock.Wait(time.Second)})
-			})
-			require.OK(u.T, err)
-			_, err = stop.NewStore(u.Approvals).Change(u.T.Context(), func(s stop.Stops) (stop.Stops, error) { return s.Undo(stop.Target{Server: "s"}) })
-			require.OK(u.T, err)
+		"stopped, undone": (*unlocking).stoppedOnce,
+		"taken back": func(u *unlocking) {
+			u.decides(u.asked().List[0].ID, request.Revoked, 0, "")
 		},
-		"taken back": func(u *unlocking) { u.decides(u.asked().List[0].ID, request.Revoked, 0, "") },
 		"another server": func(u *unlocking) {
 			u.Put(config.Key, `{"mcpServers":{"s":{"url":"https://elsewhere.example.com/mcp","approval":"manual"}},"gateway":{"requests":true}}`)
 			u.States.Refresh(u.T.Context())
@@ -227,7 +222,7 @@ func TestDeclined(t *testing.T) {
 	if ran || state != "declined" || again != id || len(u.told) != 1 {
 		t.Errorf("asked again: %v %s %s %s", ran, state, again, message)
 	}
-	u.holds("asked again", message, "kim declined access request "+id+`. Reason: "use staging".`, "No new request was recorded.")
+	u.holds("asked again", message, "No new request was recorded.")
 	u.Clock.Wait(24 * time.Hour)
 	if state, next, _ := u.want("s:push"); state != "open" || next == id {
 		t.Errorf("a day later: %s %s", state, next)
@@ -251,21 +246,18 @@ func TestRequestAccessOutOfScope(t *testing.T) {
 func TestRequestsAreBounded(t *testing.T) {
 	u := unlock(t)
 	var all []string
-	for n := range request.MaxOpen + 3 {
+	for n := range request.MaxOpen + 1 {
 		all = append(all, def(fmt.Sprintf("t%d", n), "Does.", ""))
 	}
 	u.Serve("s", all...)
 	u.Sync()
-	open := 0
-	for n := range all {
-		if state, _, message := u.want(fmt.Sprintf("s:t%d", n)); state == "open" {
-			open++
-		} else {
-			u.holds("beyond the bound", message, "Nothing was requested", "10 requests")
-		}
+	for n := range request.MaxOpen {
+		u.want(fmt.Sprintf("s:t%d", n))
 	}
-	if open != request.MaxOpen || len(u.told) != open {
-		t.Errorf("%d requests are open, %d were reported", open, len(u.told))
+	state, _, message := u.want("s:t10")
+	u.holds("beyond the bound", message, "Nothing was requested", "10 requests")
+	if state != "refused" || len(u.told) != request.MaxOpen {
+		t.Errorf("%s; %d requests were reported", state, len(u.told))
 	}
 	// The request for a callable tool no longer counts.
 	u.Decide("s:t0", "approve")
@@ -369,10 +361,7 @@ func TestAskedByItsClient(t *testing.T) {
 		}
 	}
 	u.Decide("s:push", "approve")
-	raw, err = u.as(c, "push", fmt.Sprintf(`,"requestState":%q,"inputResponses":{"unlock":{"action":"accept"}}`, asked.RequestState))
-	if err != nil || !strings.Contains(string(raw), "push did it") {
-		t.Errorf("the retry: %s %v", raw, err)
-	}
+	u.succeeds("push did it")(u.as(c, "push", fmt.Sprintf(`,"requestState":%q,"inputResponses":{"unlock":{"action":"accept"}}`, asked.RequestState)))
 	if sent := u.Sent(); len(sent) != 1 || strings.Contains(fmt.Sprint(sent), asked.RequestState[:20]) {
 		t.Errorf("what was sent: %v", sent)
 	}
@@ -398,9 +387,7 @@ func TestAskedByAnError(t *testing.T) {
 		t.Errorf("an automatic retry got another message: %v", again)
 	}
 	_, id, _ := u.want("s:push")
-	if raw, err := u.as(c, "push", ""); err != nil || !strings.Contains(string(raw), "You requested access just now ("+id+", open).") {
-		t.Errorf("with the request open: %s %v", raw, err)
-	}
+	u.succeeds("You requested access just now (" + id + ", open).")(u.as(c, "push", ""))
 }
 
 // Clients that cannot open pages get the lock, with all information in its text.
@@ -433,7 +420,7 @@ func TestGrantsAreFound(t *testing.T) {
 	found := func() bool {
 		u.T.Helper()
 		f := u.search(`{"query":"pushes commits"}`)
-		return len(f.Tools) > 0 && f.Tools[0].Name == "s:push"
+		return len(f.Tools) > 0 && f.Tools[0].Name == "s:push" && f.Tools[0].Description == "Pushes commits."
 	}
 	_, id, _ := u.want("s:push")
 	u.decides(id, request.Allowed, 1, "")
