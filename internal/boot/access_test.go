@@ -62,7 +62,7 @@ func TestLoadAccessFaults(t *testing.T) {
 		{"none with a bootstrap token", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("aB", 32)}, nil},
 		{"none with the bootstrap token itself", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BOOTSTRAP_SHA256=pct_abc"}, []string{"never the token"}},
 		{"a bootstrap token without a use", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("a", 64)}, []string{"PORTCULLIS_BOOTSTRAP_SHA256 is set, but PORTCULLIS_AUTH does not name token"}},
-		{"token with a key in Secrets Manager, in a template's form", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=secretsmanager:arn:aws:secretsmanager:k"}, nil},
+		{"token with a key in Secrets Manager, without ${}", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=secretsmanager:arn:aws:secretsmanager:k"}, nil},
 		{"trusted proxies", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=2"}, nil},
 		{"proxies as an address", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=10.0.0.1"}, []string{"PORTCULLIS_TRUSTED_PROXIES", "number of proxies"}},
 		{"an audience that is not an endpoint of the gateway", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=https://gate.example.com/api"), []string{"https://gate.example.com/api"}},

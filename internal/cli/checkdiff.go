@@ -103,8 +103,8 @@ func (c *checkup) differ(was activeFiles, snap *catalog.Snapshot, where string) 
 		what string
 		ids  []string
 	}{
-		{"would be denied", d.Tools.Denied}, {"would be denied to some agents", d.Tools.DeniedSome}, {"would no longer be denied", d.Tools.Freed},
-		{"would be denied to some agents only", d.Tools.FreedSome}, {"would be removed with their servers", d.Tools.Gone},
+		{"would be denied", d.Tools.Denied}, {"would newly be denied to some agents", d.Tools.DeniedSome}, {"would no longer be denied", d.Tools.Freed},
+		{"would be denied only to some agents, and is denied to all now", d.Tools.FreedSome}, {"would be removed with their servers", d.Tools.Gone},
 	} {
 		if n := len(list.ids); n > 0 {
 			c.printf("  %s (%d): %s", list.what, n, text.Line(text.List(list.ids, maxTools)))

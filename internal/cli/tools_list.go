@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// A choice selects tools, prompts and resources, like the parameters of their list.
+// A choice selects tools, prompts and resources. Its fields are query parameters of /admin/tools.
 type choice struct {
 	Query   string `short:"q" placeholder:"WORDS" help:"Only items with all these words in the id, the title, the description or the name of a parameter."`
 	Server  string `placeholder:"NAME" help:"Only items of this server."`
@@ -28,12 +28,12 @@ func (c choice) filter() decide.Filter {
 	return f
 }
 
-// list reads the items that the filter matches, up to most items. If most is 0, it reads all.
-func (g *gateway) list(ctx context.Context, env *environment, f decide.Filter, most int) (*client.List, error) {
+// list reads at most limit items that the filter matches, or all if limit is 0.
+func (g *gateway) list(ctx context.Context, env *environment, f decide.Filter, limit int) (*client.List, error) {
 	p := newProgress(env.stderr, env.terminal, "reading the list", "item")
 	defer p.end()
 	begun := false
-	return g.List(ctx, f, most, func(n, total int) {
+	return g.List(ctx, f, limit, func(n, total int) {
 		if !begun {
 			p.begin(total)
 		}

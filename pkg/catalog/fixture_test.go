@@ -68,7 +68,7 @@ func servers(t testing.TB, lists map[string][]string) *fixture {
 }
 
 // bothWays runs the test with syncs in one process, and with distributed syncs. Use it to test how
-// the assembly uses stored load results.
+// [catalog.Syncer.Assemble] builds a catalog from stored load results.
 func bothWays(t *testing.T, test func(w *fixture)) {
 	for name, shared := range map[string]bool{"one process": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {

@@ -53,7 +53,8 @@ func lost(t *testing.T) *fixture {
 	return w
 }
 
-// settle makes one side's decisions apply, and returns the number of affected records.
+// settle makes the decisions of the store or of the catalog apply, as how says, and returns the
+// number of affected records.
 func (w *fixture) settle(how catalog.Reconciler) int {
 	w.T.Helper()
 	settled, err := catalog.Reconcile(w.T.Context(), w.Approvals, w.load(), how, "ann", w.Clock.Now)
@@ -94,7 +95,8 @@ func TestRecover(t *testing.T) {
 }
 
 // A lost store can also have had data about a server that is no longer configured. Then the data
-// about that server's tools is lost too, and the server has no first list any more.
+// about that server's tools is lost too, but current.json still says that the server had a first
+// list. So a sync approves none of its tools automatically.
 func TestBaselineOfALostStore(t *testing.T) {
 	w := lockedAt(t, here)
 	w.place(map[string]string{})
@@ -287,7 +289,8 @@ func TestRecoverOfAServerThatLeaves(t *testing.T) {
 	}
 }
 
-// The store is lost after the records were read, while another sync moves the catalog.
+// The store is lost after the sync has read the records. At the same time another sync writes
+// current.json.
 func TestRecoverDuringARace(t *testing.T) {
 	w := lockedAt(t, here)
 	w.sync()

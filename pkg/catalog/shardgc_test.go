@@ -129,7 +129,7 @@ func TestSupersededSnapshotNotRemovable(t *testing.T) {
 	}
 }
 
-// While this sync makes a superseded snapshot the catalog again, another sync deletes it.
+// A sync uses a superseded snapshot as the catalog again, while another sync deletes that snapshot.
 func TestSupersededSnapshotRemovedInARace(t *testing.T) {
 	w, change, _ := restless(t)
 	change("a")

@@ -42,7 +42,7 @@ func TestBaseline(t *testing.T) {
 
 func TestSnapshotStoredAgain(t *testing.T) {
 	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""}) // the server lists nothing, so the sync reads no record again
+	w.ConfigureOnly(map[string]string{"fs": ""}) // without tools, only its age is a reason to store the snapshot again
 	first := w.sync()
 	w.Clock.Wait(23 * time.Hour)
 	if rep := w.sync(); rep.Stored {

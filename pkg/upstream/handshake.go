@@ -14,8 +14,9 @@ import (
 )
 
 // handshake detects the server's protocol. It sends server/discover, which a server of the
-// stateless protocol must support, and then initialize. If a server is known to use the handshake
-// protocol, handshake sends server/discover only after the server has changed. A server may refuse
+// stateless protocol must support. If the server refuses this or does not support that protocol, or
+// a program does not answer, it sends initialize. For a legacy server, which used the handshake
+// protocol before, it sends initialize first. A server may refuse
 // a version that it also lists as supported, because it has instances of two versions.
 func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, error) {
 	if o.t.Handshake {

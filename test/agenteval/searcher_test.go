@@ -104,7 +104,7 @@ func TestSearcher(t *testing.T) {
 		gw.Sync()
 		for limit, most := range limits {
 			report, cost := solve(t, gw, tasks, limit, false)
-			t.Logf("%s, limit %d: %d of %d tasks solved, %d searches, %d tokens for each", form, limit, report.Solved, report.Tasks, report.Searches, cost)
+			t.Logf("%s, limit %d: %d of %d tasks solved, %d searches, %d tokens for each solved task", form, limit, report.Solved, report.Tasks, report.Searches, cost)
 			if report.Solved < 84 || cost > most {
 				t.Errorf("%s, limit %d: %d of %d tasks are solved for %d tokens each, want 84 or more for %d or fewer", form, limit, report.Solved, report.Tasks, cost, most)
 			}

@@ -323,11 +323,11 @@ func TestLinksOfOthers(t *testing.T) {
 	proof := w.proof(strings.TrimPrefix(jar, "Cookie: "))
 	before := len(w.listed("all"))
 	for name, c := range map[string]request.Code{
-		"of another definition":     {Agent: agentOf(sam), Item: ship.Item, Hash: tool.Hash(strings.Repeat("0", 64)), Status: ship.Status},
-		"of a tool that is gone":    {Agent: agentOf(sam), Item: tool.ID{Server: "shop", Name: "gone"}, Hash: hash, Status: ship.Status},
-		"of another person's":       {Agent: agentOf(lee), Item: ship.Item, Hash: hash, Status: ship.Status},
-		"of an agent without one":   {Agent: request.Agent{Way: identity.WayToken, ID: "token:ci"}, Item: ship.Item, Hash: hash, Status: ship.Status},
-		"of the same sub elsewhere": {Agent: request.Agent{Way: identity.WayJWT, ID: "ide", Human: sam.subject, Subject: "https://other.example.com " + sam.subject}, Item: ship.Item, Hash: hash, Status: ship.Status},
+		"of another definition":                      {Agent: agentOf(sam), Item: ship.Item, Hash: tool.Hash(strings.Repeat("0", 64)), Status: ship.Status},
+		"of a tool that is gone":                     {Agent: agentOf(sam), Item: tool.ID{Server: "shop", Name: "gone"}, Hash: hash, Status: ship.Status},
+		"of another person's":                        {Agent: agentOf(lee), Item: ship.Item, Hash: hash, Status: ship.Status},
+		"of an agent without a user":                 {Agent: request.Agent{Way: identity.WayToken, ID: "token:ci"}, Item: ship.Item, Hash: hash, Status: ship.Status},
+		"of another issuer's user with the same sub": {Agent: request.Agent{Way: identity.WayJWT, ID: "ide", Human: sam.subject, Subject: "https://other.example.com " + sam.subject}, Item: ship.Item, Hash: hash, Status: ship.Status},
 	} {
 		got := w.posts("/admin/ask/"+w.sealed(c, now), url.Values{"ask": {"1"}, "for": {"60"}, "csrf": {proof}}, strings.TrimPrefix(jar, "Cookie: "))
 		if got.Status < 400 || got.Status >= 500 {

@@ -68,7 +68,7 @@ func NewClients(s boot.Settings, log *slog.Logger, open OpenBucket) (Clients, er
 }
 
 // answerTime is how long one attempt of an S3, DynamoDB or KMS call waits for the first byte of the
-// answer. The SDK then retries, so one lost answer does not delay a caller without a deadline.
+// answer. The SDK then retries, so a caller without a deadline does not wait for a lost answer.
 const answerTime = 3 * time.Second
 
 // functionConfig reads region, credentials and addresses from the environment, where Lambda puts

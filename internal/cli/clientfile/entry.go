@@ -29,7 +29,7 @@ type reader struct {
 // line returns the line in which a value begins.
 func (r *reader) line(n *rawjson.Node) int { return r.lines.lineOf(n.Offset) }
 
-// holders are the paths of the member that contains the servers, by client.
+// holders are the paths at which the files of clients contain their servers.
 var holders = [][]string{
 	{"mcpServers"}, {"servers"}, {"mcp_servers"}, {"context_servers"},
 	{"mcp", "servers"}, {"mcp.servers"}, {"mcp", "mcpServers"},
@@ -171,8 +171,8 @@ func (s *Server) transport(n *rawjson.Node) {
 	}
 }
 
-const notSSE = "its transport is sse, which the gateway does not speak: streamable HTTP is tried " +
-	"at the same URL, and many servers have it at another, such as …/mcp"
+const notSSE = "its transport is sse, which the gateway does not support. The gateway tries " +
+	"streamable HTTP at the same URL. If that fails, find the server's URL for it, often …/mcp"
 
 // headers reads the headers of a server with a URL, and notes the headers that it cannot read.
 func (s *Server) headers(n *rawjson.Node) {

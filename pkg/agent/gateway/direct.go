@@ -41,7 +41,7 @@ func (s *Session) DeclaresOutput(name string) bool {
 	return ok && s.view.Tool(i).Definition.OutputSchema != nil
 }
 
-// findDirect returns the number of the tool or prompt with a name in direct mode: the first
+// findDirect returns the number of the tool or prompt whose name in direct mode is name: the first
 // callable one, or otherwise the first locked one.
 func (s *Session) findDirect(kind tool.Kind, name string) (int, bool) {
 	first, ok := 0, false
@@ -56,7 +56,7 @@ func (s *Session) findDirect(kind tool.Kind, name string) (int, bool) {
 	return first, ok
 }
 
-// namedItems returns the tools or prompts that have a name in direct mode, in the order of their
+// namedItems returns the tools or prompts whose name in direct mode is name, in the order of their
 // ids.
 func (s *Session) namedItems(kind tool.Kind, name string) []int {
 	var out []int

@@ -39,7 +39,8 @@ func lacksText(need string) string {
 // unhelpfulText follows [lacksText] in the answer to an access request.
 const unhelpfulText = " Nothing was requested. Tell your user and continue without it."
 
-// outOfTier refuses an item of a tier that the agent lacks; about names the item. If no scope
+// outOfTier returns the refusal of an item whose tier the agent lacks. The message starts with the
+// sentence about, which names the item. If no scope
 // grants the tier, the refusal names no scope, because the client's sign-in would end with an
 // error.
 func (s *Session) outOfTier(tier tool.Tier, about string) *mcp.Error {
@@ -72,8 +73,8 @@ func (s *Session) noteLack(ctx context.Context, open request.Request, need strin
 	}
 }
 
-// noteLackOf is [Session.noteLack] for the open request for the item of wish, if there is such a
-// request.
+// noteLackOf finds the agent's open request for the item of wish, and calls [Session.noteLack] for
+// that request. Without such a request it does nothing.
 func (s *Session) noteLackOf(ctx context.Context, wish request.Request, now lockState, need string) {
 	if h, err := s.history(ctx, wish, now); err != nil {
 		s.logUnread(ctx, "the requests of an agent cannot be read", err)

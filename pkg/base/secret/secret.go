@@ -1,12 +1,12 @@
-// Package secret holds text that cannot print. It also resolves references to secrets, such as
+// Package secret holds text that cannot be printed. It also resolves references to secrets, such as
 // ${env:NAME} in a config, with the sources of the secrets.
 package secret
 
 import "log/slog"
 
-// A Text is a string that cannot print: fmt, slog and encoding/json all show "[secret]". The string
-// is behind a pointer, because fmt reads the unexported fields of any struct that holds a Text
-// without calling its methods.
+// A Text is a string that cannot be printed: fmt, slog and encoding/json all show "[secret]". The string
+// is behind a pointer. If a Text is in an unexported field of a struct, fmt prints that field
+// without calling the methods of the Text.
 type Text struct{ text *string }
 
 // mark replaces the text wherever it is printed.

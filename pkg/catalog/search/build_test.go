@@ -35,8 +35,8 @@ func oddDocs() []Doc {
 	}
 }
 
-// TestBuildBytes compares the bytes of an index. If they change because searches change, raise the
-// recipe of the catalog: the next sync then builds catalogs of other recipes again.
+// TestBuildBytes compares the bytes of an index. If they change because searches change, increase
+// the constant recipe in package catalog. The next sync then rebuilds catalogs of another recipe.
 func TestBuildBytes(t *testing.T) {
 	check := func(name, want string, docs []Doc) {
 		t.Helper()

@@ -36,7 +36,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a truncated file", good[:len(good)-1], "bytes"},
 		{"a longer file", append(slices.Clone(good), 0), "bytes"},
 		{"terms out of order", with(headerSize, 1000), "order"},
-		{"an end beyond the whole", with(headerSize+8, math.MaxUint32), "order"},
+		{"a term ends after the texts", with(headerSize+8, math.MaxUint32), "order"},
 	} {
 		_, err := Open(c.data)
 		if !errors.Is(err, errFormat) || !strings.Contains(err.Error(), c.want) {
@@ -45,7 +45,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// FuzzOpen joins every index that opens with itself and with a valid index, and ranks. Damaged bytes
+// If Open accepts the bytes, FuzzOpen ranks the index alone, and joined with itself and with a valid
+// index. Damaged bytes
 // cause an error or an answer, but no panic.
 func FuzzOpen(f *testing.F) {
 	good := built(docs("read_file", "write_file", "検索"))

@@ -89,7 +89,7 @@ type BulkResult struct {
 	Result string      `json:"result" enum:"done,refused,failed"`
 	Status string      `json:"status,omitempty" doc:"status of the item after the decision"`
 	Rev    int64       `json:"rev,omitempty" doc:"revision of the record after the decision; an undo names it"`
-	Code   decide.Code `json:"code,omitempty" doc:"stable: why nothing was decided about it"`
+	Code   decide.Code `json:"code,omitempty" doc:"stable code of the reason why nothing was decided about this item"`
 	Detail string      `json:"detail,omitempty" doc:"the same in words"`
 }
 

@@ -1,12 +1,12 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
@@ -52,7 +52,8 @@ func (m *instant) lists(r request.Request) bool {
 	return ok && m.v.Tool(i).Definition.Hash == r.Hash
 }
 
-// seenFor is the age of a request after which this process has surely seen its catalog.
+// seenFor is the age of a request after which this process must have loaded the catalog in which the
+// agent found the item.
 const seenFor = 5 * time.Minute
 
 // unseen reports whether this process may not have seen the request's definition yet.
@@ -282,9 +283,9 @@ func (s requestView) whyOver(d request.Decision) string {
 	case d.Verdict == request.Allowed && s.now.Two:
 		return "approving it now takes two people, and one person gave the grant"
 	case d.Verdict != request.Approved && !d.At.After(last):
-		return "the agent, its server or everything was stopped since"
+		return "a person has since stopped the agent, the item's server or everything"
 	case r != nil && !r.DecidedAt.Equal(d.Against):
-		return fmt.Sprintf("%s decided about it since", strings.TrimSpace(r.By+" "))
+		return fmt.Sprintf("%s has decided about it since", cmp.Or(r.By, "somebody"))
 	}
 	return "the address of the server or the record has changed"
 }

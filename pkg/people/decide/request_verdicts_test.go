@@ -207,11 +207,11 @@ func TestGrantEnds(t *testing.T) {
 			f.Serve("mail", `{"name":"wipe"}`)
 			f.Sync()
 		}},
-		{"disabled", "tester decided about it since", func(f *fixture) { f.Gateway.Decide("mail:send", "disable") }},
+		{"disabled", "tester has decided about it since", func(f *fixture) { f.Gateway.Decide("mail:send", "disable") }},
 		{"two people", "approving it now takes two people", func(f *fixture) {
 			f.Put(config.Key, `{"mcpServers": {"mail": {"url": "https://mail.example.com/mcp", "approval": "manual"}}, "gateway": {"requests": true}, "review": {"four_eyes": "destructive"}}`)
 		}},
-		{"stopped", "the agent, its server or everything was stopped since", func(f *fixture) { f.stop(stop.Target{Server: "mail"}) }},
+		{"stopped", "a person has since stopped the agent, the item's server or everything", func(f *fixture) { f.stop(stop.Target{Server: "mail"}) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := withRequests(t)

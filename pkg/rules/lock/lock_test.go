@@ -208,7 +208,7 @@ func checkText(t *testing.T, status lock.Status, text string, has, hasNot []stri
 		t.Errorf("%q says %q", text, hasNot[i])
 	}
 	if status != lock.DisabledByConfig && !strings.HasPrefix(text, "Tool is disabled and not callable. ") {
-		t.Errorf("%q lacks the beginning of all texts except a denial", text)
+		t.Errorf("%q does not start with the sentence of all texts except a denial", text)
 	}
 	if strings.ContainsAny(text, "\n\r") {
 		t.Errorf("%q is more than one line", text)

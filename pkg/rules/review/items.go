@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// arguments walks the named arguments of a prompt. It reports whether it reported all differences:
-// it has no words for their order.
+// arguments walks the named arguments of a prompt. It returns false if it found nothing
+// to report, for example if only the order of the arguments differs.
 func (w *walk) arguments(p pair) bool {
 	before, ok := argumentsOf(p.a)
 	now, also := argumentsOf(p.b)

@@ -67,7 +67,7 @@ func endedStops(t *testing.T, s *stop.Store) {
 		want(t, s, held)
 	}
 	if last := held.Last("any", "any"); !last.Equal(stoptest.All().At) || len(held.Ended) != 3 {
-		t.Errorf("everything was stopped last at %v, of %+v", last, held.Ended)
+		t.Errorf("the last stop of everything is %v, want the stop's time; %+v ended, want 3", last, held.Ended)
 	}
 }
 

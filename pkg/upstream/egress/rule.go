@@ -85,8 +85,9 @@ func (r Rule) isRuntime(addr netip.Addr, port uint16) bool {
 	return addr == ip.Unmap() || addr.IsLoopback() && ip.Unmap().IsLoopback() || addr.IsUnspecified()
 }
 
-// neverDialed reports whether no allow list permits an address. These are link-local addresses,
-// which serve cloud credentials, and the IPv6 form of that service.
+// neverDialed reports whether an address is never dialed, even if an allow list contains it. These
+// are the link-local addresses, at which the metadata service of a cloud gives out credentials, and
+// the networks of that service's IPv6 address.
 func neverDialed(addr netip.Addr) bool {
 	return addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast() ||
 		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 0x00, 0x0e, 0xc2}), 32).Contains(addr)
