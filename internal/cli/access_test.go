@@ -83,28 +83,40 @@ func from(address string) http.RoundTripper {
 const filesToken = `{"name":"ci","servers":["files"],"tiers":["read","write","destructive"],"days":1}`
 
 func TestAccessRefused(t *testing.T) {
-	for _, mode := range []string{"search", "direct"} {
-		t.Run(mode, func(t *testing.T) {
-			g := startGuarded(t, mode, nil)
-			w := g.probe()
-			w.Direct = mode == "direct"
-			w.Agent, _ = g.mint(filesToken)
-			var id string
-			w.Revoked, id = g.mint(filesToken)
-			// Failed tokens of other callers do not slow down a known caller at the same address.
-			for _, credential := range []string{w.Agent, w.Revoked} {
-				if a := g.send(t, probetest.Request{Header: http.Header{"Authorization": {"Bearer " + credential}}, Body: probetest.RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
-					t.Fatalf("a valid token gets %d %s", a.Status, a.Body)
-				}
-			}
-			g.Ask(http.StatusOK, "/admin/tokens/"+id+"/revoke", `{}`, nil, "Authorization: Bearer "+g.root.Reveal())
-			t.Run("out of scope", w.OutOfScope)
-			t.Run("strangers", w.Strangers)
-			t.Run("flood", w.Flood)
-			if n := len(g.vault.Calls()); n > 0 {
-				t.Errorf("%d calls reached the server that is out of scope", n)
-			}
-			w.Quiet(t, []byte(g.log.String()))
-		})
+	g := startGuarded(t, "direct", nil)
+	w := g.probe()
+	w.Direct = true
+	w.Agent, _ = g.mint(filesToken)
+	var id string
+	w.Revoked, id = g.mint(filesToken)
+	list := func(path, credential string) int {
+		return g.send(t, probetest.Request{
+			Path: path, Header: http.Header{"Authorization": {"Bearer " + credential}},
+			Body: probetest.RPC("tools/list", `{}`),
+		}).Status
 	}
+	// Failed tokens of other callers do not slow down a known caller at the same address.
+	for _, credential := range []string{w.Agent, w.Revoked} {
+		if got := list("/mcp", credential); got != http.StatusOK {
+			t.Fatalf("a valid token gets %d", got)
+		}
+	}
+	// A token for the audience of one path is valid only there.
+	narrow := g.issuer.Token(g.audience+"/readonly", map[string]any{"scope": "portcullis:admin"})
+	for path, want := range map[string]int{
+		"/mcp/readonly": http.StatusOK, "/mcp": http.StatusUnauthorized,
+		"/admin/sync": http.StatusUnauthorized,
+	} {
+		if got := list(path, narrow); got != want {
+			t.Errorf("a token for /mcp/readonly at %s gets %d, want %d", path, got, want)
+		}
+	}
+	g.Ask(http.StatusOK, "/admin/tokens/"+id+"/revoke", `{}`, nil, "Authorization: Bearer "+g.root.Reveal())
+	t.Run("out of scope", w.OutOfScope)
+	t.Run("strangers", w.Strangers)
+	t.Run("flood", w.Flood)
+	if n := len(g.vault.Calls()); n > 0 {
+		t.Errorf("%d calls reached the server that is out of scope", n)
+	}
+	w.Quiet(t, []byte(g.log.String()))
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -236,79 +235,56 @@ func TestApplyTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// After an interrupt, the message says what was done, and the user can repeat the command.
-func TestApplyInterrupted(t *testing.T) {
-	k := newKeeper(t, nil)
-	k.update()
-	require.OK(t, run(t.Context(), []string{"approvals", "write", k.file, "--pending", "--dir", k.dir}, quiet()))
-	ctx, cancel := context.WithCancel(t.Context())
-	proxy := proxyThat(t, func(r *http.Request) {
-		if r.Method == http.MethodPost {
-			cancel()
-			<-r.Context().Done() // the answer comes too late
-		}
-	}, k.URL)
-	env := quiet()
-	env.getenv = bears(k.Admin)
-	err := run(ctx, []string{"approvals", "apply", k.file, "--url", proxy}, env)
-	if err == nil || !strings.Contains(err.Error(), "approvals apply: interrupted; of 3 entries to approve") || !strings.Contains(err.Error(), "run the command again to continue") {
-		t.Fatalf("interrupted: %v", err)
-	}
-	require.OK(t, run(t.Context(), []string{"approvals", "apply", k.file, "--dir", k.dir}, quiet()))
-}
-
-// If the gateway refuses the last request, the error still counts the earlier approvals.
-func TestApplyRefusedOnTheWay(t *testing.T) {
-	k := newKeeper(t, nil)
-	k.update()
-	require.OK(t, run(t.Context(), []string{"approvals", "write", k.file, "--pending", "--dir", k.dir}, quiet()))
-	f, err := lockArg{k.file}.read()
-	require.OK(t, err)
-	id := tool.ID{Server: "files", Name: "copy"}
-	e := f[id]
-	e.Note = "It has a request of its own."
-	f[id] = e
-	require.OK(t, os.WriteFile(k.file, f.Bytes(), 0o644))
-	to, err := url.Parse(k.URL)
-	require.OK(t, err)
-	forward, asked := httputil.NewSingleHostReverseProxy(to), 0
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			if asked++; asked == 2 {
-				w.Header().Set("Content-Type", "application/problem+json")
-				w.WriteHeader(http.StatusServiceUnavailable)
-				_, _ = w.Write([]byte(`{"status": 503, "detail": "nothing was decided"}`))
-				return
+// If apply is interrupted, or the gateway refuses a request, the error counts the approvals that
+// were made. The user can repeat the command.
+func TestApplyBreaksOff(t *testing.T) {
+	for what, want := range map[string]string{
+		"interrupted": "approvals apply: interrupted; of 3 entries to approve, 3 are approved",
+		"refused":     "nothing was decided; of 3 entries to approve, 2 are approved",
+	} {
+		t.Run(what, func(t *testing.T) {
+			k := newKeeper(t, nil)
+			k.update()
+			k.session().must(0, "approvals", "write", k.file, "--pending", "--dir", k.dir)
+			f, err := lockArg{k.file}.read()
+			require.OK(t, err)
+			id := tool.ID{Server: "files", Name: "copy"}
+			e := f[id]
+			e.Note = "It has a request of its own."
+			f[id] = e
+			require.OK(t, os.WriteFile(k.file, f.Bytes(), 0o644))
+			to, err := url.Parse(k.URL)
+			require.OK(t, err)
+			ctx, interrupt := context.WithCancel(t.Context())
+			forward, sent := httputil.NewSingleHostReverseProxy(to), 0
+			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				r.Host = to.Host
+				if r.Method == http.MethodPost {
+					sent++
+				}
+				switch {
+				case sent != 2:
+					forward.ServeHTTP(w, r)
+				case what == "refused":
+					sent++
+					w.Header().Set("Content-Type", "application/problem+json")
+					w.WriteHeader(http.StatusServiceUnavailable)
+					_, _ = w.Write([]byte(`{"status": 503, "detail": "nothing was decided"}`))
+				default: // the answer is lost
+					sent++
+					forward.ServeHTTP(httptest.NewRecorder(), r)
+					interrupt()
+					panic(http.ErrAbortHandler)
+				}
+			}))
+			t.Cleanup(proxy.Close)
+			env := quiet()
+			env.getenv = bears(k.Admin)
+			err = run(ctx, []string{"approvals", "apply", k.file, "--url", proxy.URL}, env)
+			if err == nil || !strings.Contains(err.Error(), want+" and stay so; run the command again to continue") {
+				t.Errorf("apply = %v, want %s", err, want)
 			}
-		}
-		r.Host = to.Host
-		forward.ServeHTTP(w, r)
-	}))
-	t.Cleanup(proxy.Close)
-	env := quiet()
-	env.getenv = bears(k.Admin)
-	err = run(t.Context(), []string{"approvals", "apply", k.file, "--url", proxy.URL}, env)
-	if err == nil || !strings.Contains(err.Error(), "of 3 entries to approve, 2 are approved and stay so") {
-		t.Errorf("apply = %v", err)
+			k.session().must(0, "approvals", "apply", k.file, "--dir", k.dir)
+		})
 	}
-}
-
-// proxyThat returns the address of a proxy in front of a gateway. The proxy calls see with each
-// request before it answers.
-func proxyThat(t *testing.T, see func(*http.Request), gateway string) string {
-	t.Helper()
-	to, err := url.Parse(gateway)
-	require.OK(t, err)
-	forward := httputil.NewSingleHostReverseProxy(to)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Host = to.Host
-		answer := httptest.NewRecorder()
-		forward.ServeHTTP(answer, r)
-		see(r)
-		maps.Copy(w.Header(), answer.Header())
-		w.WriteHeader(answer.Code)
-		_, _ = w.Write(answer.Body.Bytes()) // the client may have left
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
 }

@@ -1,22 +1,15 @@
 package cli
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/csv"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
-	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -108,147 +101,55 @@ func inShort(l audit.Line) string {
 	return l.Actor + " " + l.Action + " " + l.Tool + l.Subject
 }
 
-// holds checks that got has all wanted lines, and no text of the refused file.
-func holds(t *testing.T, where string, got []string, want ...string) {
-	t.Helper()
-	for _, line := range want {
-		if !slices.Contains(got, line) {
-			t.Errorf("%s: %q is missing in\n%s", where, line, strings.Join(got, "\n"))
-		}
-	}
-	if strings.Contains(strings.Join(got, "\n"), "swordfish") {
-		t.Errorf("%s contains text of the refused file", where)
-	}
-}
-
-func shorts(t *testing.T, jsonl string) (out []string) {
-	t.Helper()
-	for line := range strings.Lines(jsonl) {
-		out = append(out, inShort(require.JSON[audit.Line](t, line)))
-	}
-	return out
-}
-
+// The command prints every action of the day, from the running gateway and from its folder.
 func TestAuditOfADay(t *testing.T) {
 	d := newDay(t)
 	d.pass()
 	everything := slices.Concat(eventsOfADay, callsOfADay)
-
-	var page []string
-	for _, l := range agenttest.Pages[audit.Line](&d.Client, "audit", "lines", "") {
-		page = append(page, inShort(l))
-	}
-	holds(t, "the API", page, everything...)
-	if n := strings.Count(strings.Join(page, "\n"), "config_refused"); n != 1 {
-		t.Errorf("the refused config is in %d lines", n)
-	}
-	jsonl := d.Send("/admin/audit.jsonl", "").Body
-	holds(t, "the file", shorts(t, jsonl), everything...)
-	if strings.Contains(jsonl, d.token) || strings.Contains(jsonl, "pct_") {
-		t.Error("a token is in the audit")
-	}
-	rows, err := csv.NewReader(strings.NewReader(d.Send("/admin/audit.csv", "").Body)).ReadAll()
-	if err != nil || len(rows) != len(page)+1 || !strings.Contains(fmt.Sprint(rows), `'=HYPERLINK("http://x","y")`) {
-		t.Errorf("%d rows of %d lines: %v", len(rows)-1, len(page), err)
-	}
-	html := d.Send("/admin/audit", "", "Accept: text/html").Body
-	for _, want := range []string{"token:ci", "locked", "web:fetch", "stopped", "it leaks", "config refused", "too\ndangerous"} {
-		if !strings.Contains(html, want) {
-			t.Errorf("the page does not have %q: %s", want, html)
+	s := newTerminal(t, nil)
+	holds := func(where, jsonl string) {
+		t.Helper()
+		var got []string
+		for line := range strings.Lines(jsonl) {
+			got = append(got, inShort(require.JSON[audit.Line](t, line)))
+		}
+		for _, line := range everything {
+			if !slices.Contains(got, line) {
+				t.Errorf("%s: %q is missing in\n%s", where, line, strings.Join(got, "\n"))
+			}
+		}
+		if n := strings.Count(jsonl, "config_refused"); n != 1 {
+			t.Errorf("%s: the refused config is in %d lines", where, n)
+		}
+		for _, secret := range []string{"swordfish", "pct_"} { // of the refused file; tokens
+			if strings.Contains(jsonl, secret) {
+				t.Errorf("%s contains %s", where, secret)
+			}
 		}
 	}
-
-	t.Run("command", func(t *testing.T) { testAuditCommand(t, d) })
-	t.Run("files", func(t *testing.T) {
-		// Only the item's own audit has its first listing, because a first listing does not change
-		// the rights of agents.
-		holds(t, "the daily file", verifiedChain(t, filepath.Join(d.dir, "audit")), everything...)
-	})
-}
-
-// testAuditCommand runs the command against the running gateway, and then on its folder.
-func testAuditCommand(t *testing.T, d *day) {
-	everything := slices.Concat(eventsOfADay, callsOfADay)
-	command := func(env map[string]string, args ...string) (out, said string, err error) {
-		var stdout, stderr bytes.Buffer
-		err = run(t.Context(), append([]string{"audit"}, args...), &environment{getenv: func(name string) string { return env[name] }, stdout: &stdout, stderr: &stderr})
-		return stdout.String(), stderr.String(), err
+	s.env[client.TokenVariable] = d.Admin
+	holds("over HTTP", s.must(0, "audit", "--url", d.URL, "-o", "json"))
+	calls := s.must(0, "audit", "--url", d.URL+"/mcp", "--actor", "token:ci", "--since", "7d", "--kind", "call")
+	if strings.Count(calls, "\n") != len(callsOfADay) || !strings.Contains(calls, "call locked pending_approval") {
+		t.Errorf("the calls of ci:\n%s", calls)
 	}
-	key := map[string]string{client.TokenVariable: d.Admin}
-	out, _, err := command(key, "--url", d.URL, "-o", "json")
-	require.OK(t, err)
-	holds(t, "over HTTP", shorts(t, out), everything...)
-	if out, _, err = command(key, "--url", d.URL+"/mcp", "--actor", "token:ci", "--since", "7d", "--kind", "call"); err != nil || strings.Count(out, "\n") != len(callsOfADay) || !strings.Contains(out, "call locked pending_approval") {
-		t.Errorf("%v:\n%s", err, out)
-	}
-	if _, said, err := command(key, "--url", d.URL, "--until", "2020-01-01", "--since",
-		""); err != nil || !strings.Contains(said, "no line matches") {
-		t.Errorf("%v: %s", err, said)
-	}
-	for name, test := range map[string]struct {
-		env  map[string]string
-		args []string
-		want string
-	}{
-		"no key":        {nil, []string{"--url", d.URL}, "set PORTCULLIS_TOKEN"},
-		"no gateway":    {key, []string{"--url", "http://127.0.0.1:1"}, "no gateway answers at"},
-		"no address":    {key, []string{"--url", "nonsense"}, "want a URL"},
-		"nothing":       {key, nil, "there is no gateway in \".\""},
-		"since":         {key, []string{"--dir", d.dir, "--since", "yesterday"}, "is not a time"},
-		"no credential": {nil, []string{"--dir", d.dir}, "does not accept the credential"},
-		"no folder":     {nil, []string{"--dir", filepath.Join(d.dir, "none")}, "run portcullis init"},
-	} {
-		if out, _, err := command(test.env, test.args...); err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
-			t.Errorf("%s: %v, want %q; printed %q", name, err, test.want, out)
+	s.must(0, "audit", "--url", d.URL, "--until", "2020-01-01", "--since", "")
+	s.must(1, "audit", "--dir", d.dir, "--since", "yesterday")
+	for _, want := range []string{"no line matches", "is not a time"} {
+		if !strings.Contains(s.text.String(), want) {
+			t.Errorf("nothing says %q:\n%s", want, s.text.String())
 		}
 	}
 	require.OK(t, d.stop())
-	out, _, err = command(nil, "--dir", d.dir, "-o", "json")
-	require.OK(t, err)
-	holds(t, "the folder", shorts(t, out), everything...)
-	out, _, err = command(nil, "--dir", d.dir, "-o", "csv", "--action", "approve")
-	if rows, wrong := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || wrong != nil || len(rows) != 2 {
-		t.Errorf("%v, %v: %s", err, wrong, out)
+	s.env = map[string]string{}
+	holds("the folder", s.must(0, "audit", "--dir", d.dir, "-o", "json"))
+	out := s.must(0, "audit", "--dir", d.dir, "-o", "csv", "--action", "approve")
+	if rows, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(rows) != 2 {
+		t.Errorf("%v: %s", err, out)
 	}
-	for line := range strings.Lines(mustPrint(t, command)(nil, "--dir", d.dir)) {
+	for line := range strings.Lines(s.must(0, "audit", "--dir", d.dir)) {
 		if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\n\x1b\u202e") || len(line) < 20 {
 			t.Errorf("an unsafe or short line for people: %q", line)
 		}
 	}
-}
-
-func mustPrint(t *testing.T, command func(map[string]string, ...string) (string, string, error)) func(map[string]string, ...string) string {
-	return func(env map[string]string, args ...string) string {
-		t.Helper()
-		out, _, err := command(env, args...)
-		require.OK(t, err)
-		return out
-	}
-}
-
-// verifiedChain returns the lines of a folder of daily files in short form. Each line must have the
-// hash of the previous one.
-func verifiedChain(t *testing.T, dir string) (out []string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("files %v, %v", files, err)
-	}
-	slices.Sort(files)
-	prev := strings.Repeat("0", 64)
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		require.OK(t, err)
-		for line := range strings.Lines(string(data)) {
-			line = strings.TrimSuffix(line, "\n")
-			l := require.JSON[audit.Line](t, line)
-			if l.Prev != prev {
-				t.Fatalf("%s: %s follows %s, not %s", file, line, l.Prev, prev)
-			}
-			sum := sha256.Sum256([]byte(line))
-			prev = hex.EncodeToString(sum[:])
-			out = append(out, inShort(l))
-		}
-	}
-	return out
 }

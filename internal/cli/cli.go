@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -68,6 +69,8 @@ type environment struct {
 	// of the served gateway; nil: it does not run for a client
 	client *clientGateway
 	bucket func(ctx context.Context, name string) (object.Store, error)
+	// how often a served gateway checks config and policy for changes; 0: lookEvery
+	look time.Duration
 }
 
 // run is the program; main and tests call it.

@@ -157,7 +157,7 @@ func TestDoctorProbe(t *testing.T) {
 		"expired":   {expired.URL, "server_tls"},
 		"plain":     {strings.Replace(gone.URL, "http://127.0.0.1", "http://10.255.255.1", 1), "server_config"},
 		"skewed":    {odd.URL, "clock_skew"},
-		"slow":      {failing(upstreamtest.Hang()), "server_timeout"},
+		"slow":      {failing(upstreamtest.Hang()) + `", "timeout": "500ms`, "server_timeout"},
 		"secret":    {gone.URL + `", "headers": {"Authorization": "${env:NOPE}"}, "approval": "off`, "server_config"},
 		"nowhere":   {"https://nowhere.invalid/mcp", "server_dns"},
 	}
@@ -168,11 +168,7 @@ func TestDoctorProbe(t *testing.T) {
 	entries = append(entries, `"program": {"command": "portcullis-no-such-program"}`)
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {`+strings.Join(entries, ", ")+`}}`)
-	began := time.Now()
 	x, _ := examine(t, "--dir", dir, "--probe")
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	got := map[string][]string{}
 	for _, f := range x.Findings {
 		if name, ok := strings.CutPrefix(f.About, "server "); ok {
@@ -191,9 +187,6 @@ func TestDoctorProbe(t *testing.T) {
 	}
 	if x.OK || len(x.Asked) != len(servers) {
 		t.Errorf("ok %v, %d asked of %d", x.OK, len(x.Asked), len(servers))
-	}
-	if _, codes := examine(t, "--dir", dir, "--probe", "--allow-commands"); !slices.Contains(codes, "server_command") {
-		t.Errorf("the codes for a missing program: %q", codes)
 	}
 }
 

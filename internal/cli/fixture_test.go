@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
@@ -50,7 +51,9 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 	p := &program{dir: dir, out: &local.Buffer{}, log: &local.Buffer{}, cancel: cancel, ended: make(chan error, 1)}
 	go func() {
 		getenv := func(name string) string { return env[name] }
-		p.ended <- run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{getenv: getenv, stdout: p.out, stderr: p.log})
+		p.ended <- run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{
+			getenv: getenv, stdout: p.out, stderr: p.log, look: 50 * time.Millisecond,
+		})
 	}()
 	t.Cleanup(func() {
 		p.stop()

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
-	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -289,55 +287,5 @@ func TestApprovalsCommand(t *testing.T) {
 	s.check(os.RemoveAll(filepath.Join(s.dir, "catalog")))
 	if _, err := command("approvals", "restore"); err == nil || !strings.Contains(err.Error(), "no tool catalog") {
 		t.Errorf("without a catalog: %v", err)
-	}
-}
-
-// The health of the program, also at /admin, reports restored records until a person reconciles
-// them.
-func TestRecoveredApprovals(t *testing.T) {
-	s := newShop(t)
-	condition := func() (c state.Condition, codes []string) {
-		s.open(s.dir, func(p *boot.Program, _ string) {
-			s.sync(p)
-			h := p.States.Load(t.Context()).Health
-			c = h.Condition()
-			for _, r := range h.Reasons() {
-				codes = append(codes, r.Code)
-			}
-		})
-		return c, codes
-	}
-	s.check(os.Remove(filepath.Join(s.dir, folder.ApprovalsFile)))
-	for range 2 {
-		if c, codes := condition(); c != state.Degraded || !slices.Equal(codes, []string{"approvals_restored"}) {
-			t.Errorf("after the recovery the condition is %s: %v", c, codes)
-		}
-	}
-	p := start(t, s.dir)
-	health := func() string {
-		var h struct{ Status string }
-		p.Ask(http.StatusOK, "/healthz", nil, &h)
-		return h.Status
-	}
-	if got := health(); got != "degraded" {
-		t.Errorf("/healthz says %q", got)
-	}
-	var out struct {
-		Settled int
-		Tools   []struct {
-			ID       string
-			Disabled bool
-		}
-	}
-	p.Ask(http.StatusOK, "/admin/approvals/restore", `{}`, &out)
-	if out.Settled != 6 || len(out.Tools) != 6 || out.Tools[3].ID != "shop:shut" || !out.Tools[3].Disabled {
-		t.Errorf("settled: %+v", out)
-	}
-	if got := health(); got != "ok" {
-		t.Errorf("/healthz = %q after the reconciliation, want ok", got)
-	}
-	require.OK(t, p.stop())
-	if c, codes := condition(); c != state.OK {
-		t.Errorf("after the reconciliation the condition is %s: %v", c, codes)
 	}
 }

@@ -103,6 +103,10 @@ func TestRequestReviewSession(t *testing.T) {
 	}
 	r.types("", nil)
 	r.do(0, "requests", "revoke", id)
+	r.do(0, "requests", "list", "--all")
+	if r.calls("mail:send", nil) {
+		t.Error("the agent can call the tool after revoke")
+	}
 	r.do(1, "requests", "approve", id)
 	id = r.asks()
 	definition, _ := r.hashes(id)
@@ -172,7 +176,12 @@ func TestConfirmReview(t *testing.T) {
 	if !r.calls("mail:pay", arguments) {
 		t.Error("the confirmed call is refused")
 	}
-	r.calls("mail:pay", arguments)
+	if out := r.do(0, "requests", "show", id); !strings.Contains(out, id+", used") {
+		t.Errorf("show prints no use:\n%s", out)
+	}
+	if r.calls("mail:pay", arguments) {
+		t.Error("a confirmation allows two calls")
+	}
 	id = r.id("--url", r.URL)
 	r.types("y\n", func() { r.lists("Sent") })
 	r.do(1, "requests", "confirm", id)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -56,7 +57,7 @@ func TestRequestsSession(t *testing.T) {
 	do(1, "requests", "approve", id, "--hash", "01")
 	do(1, "requests", "approve", id, "--hash", strings.Repeat("0", 64))
 	do(0, "requests", "approve", id, "--hash", hash, "--note", "kim asked")
-	id = ask("tickets:wipe", "the queue is full")
+	id = ask("tickets:wipe", "\x1b[2Jthe queue\u202e is full\nID  STATE")
 	do(1, "requests", "approve", id)
 	do(0, "requests", "decline", id, "--reason", "use assign_ticket")
 	do(1, "requests", "allow", id, "--for", "1h")
@@ -85,4 +86,16 @@ func TestRequestsWithoutRight(t *testing.T) {
 	s.must(1, "requests", "decline", "R-7KQ2M4XD", "--reason", "no", "--url", p.URL)
 	s.must(1, "audit", "--url", p.URL)
 	s.check("no-right")
+}
+
+func TestLasting(t *testing.T) {
+	for s, want := range map[string]int{
+		"90m": 90, "8h": 480, "7d": 10_080, "30d": request.MaxMinutes, "1m": 1,
+		"": 0, "m": 0, "8": 0, "0h": 0, "-1h": 0, "31d": 0, "43201m": 0, "1.5h": 0, "8h" + " ": 0, "1w": 0, "99999999999999999999d": 0,
+	} {
+		got, err := parseLasting(s)
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q is %d minutes, %v, want %d", s, got, err, want)
+		}
+	}
 }

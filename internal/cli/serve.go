@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -149,7 +150,7 @@ func (c serveCmd) serveListener(ctx context.Context, listener net.Listener, env 
 			p.Yielder.First(ctx)
 		}
 		collect()
-		syncLoop(ctx, p, servers, start)
+		syncLoop(ctx, p, servers, start, cmp.Or(env.look, lookEvery))
 	})
 }
 

@@ -195,7 +195,7 @@ func loopOf(t *testing.T, data string) (objects *objecttest.Mem, log *local.Buff
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		syncLoop(ctx, p, nil, &banner{out: io.Discard, program: p})
+		syncLoop(ctx, p, nil, &banner{out: io.Discard, program: p}, lookEvery)
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return objects, log

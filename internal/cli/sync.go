@@ -25,9 +25,12 @@ const (
 	soonMost = 5
 )
 
-// syncLoop syncs at the start, every minute, and when config or policy change. A sync that only the
-// clock started skips servers that have not changed for a long time.
-func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
+// syncLoop syncs at the start, every minute, and when config or policy change, which it checks at
+// the given interval. A sync that only the clock started skips servers that have not changed for a
+// long time.
+func syncLoop(
+	ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner, every time.Duration,
+) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
 	starting := false
@@ -46,7 +49,7 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 		return
 	}
 	b.show(p.States.Load(ctx))
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(every)
 	defer look.Stop()
 	last, early := time.Now(), 0
 	for {

@@ -20,11 +20,6 @@ func allTools() []string {
 	return []string{"files:create_file", "files:delete_file", "files:get_file", "folders:create_folder", "folders:delete_folder", "folders:get_folder"}
 }
 
-// without returns all tools except some.
-func without(ids ...string) []string {
-	return slices.DeleteFunc(allTools(), func(id string) bool { return slices.Contains(ids, id) })
-}
-
 // toolsetGateway is the gateway in front of the servers files and folders.
 type toolsetGateway struct {
 	*program
@@ -67,14 +62,6 @@ type expectation struct {
 	data         string // "": no unknown names
 }
 
-const noFault = `{"unknown_toolsets":[],"unknown_tools":[],"conflicts":[]}`
-
-func opens(ids ...string) expectation { return expectation{open: ids} }
-
-func refuses(message, data string) expectation {
-	return expectation{status: http.StatusBadRequest, message: message, data: data}
-}
-
 // A selecting is one row of the table: a path and headers.
 type selecting struct {
 	name   string
@@ -83,77 +70,47 @@ type selecting struct {
 	want   expectation
 }
 
-// A setup is the operator's offer, and the requests to it.
+// A setup is the operator's offer, the servers that are down, and the requests.
 type setup struct {
 	tools    string
 	broken   []string
 	requests []selecting
 }
 
-// setups returns the cases of the toolset document's table, by their numbers.
+// setups returns one case for each kind of answer. Package toolset tests which tools a request
+// selects.
 func setups() []setup {
-	files := []string{"files:create_file", "files:delete_file", "files:get_file"}
-	locksDelete := func(open ...string) expectation {
-		return expectation{open: open, locked: []string{"files:delete_file"}}
-	}
-	unknown := func(name string) expectation {
-		return refuses("Unknown tool: "+name+". Tools that exist: ", `{"unknown_toolsets":[],"unknown_tools":["`+name+`"],"conflicts":[]}`)
-	}
+	offer := `{"toolsets": ["files"], "enabled": ["create_folder"], "disabled": ["get_file"]}`
+	unknown := "Unknown toolset: nope, zap. Toolsets that exist: all, default, files, folders. " +
+		"Unknown tool: get_folder. Tools that exist: "
 	return []setup{
-		{`{"toolsets": ["files"], "enabled": ["create_folder"]}`, nil, []selecting{
-			{"1 toolset and tool", "", nil, opens("files:create_file", "files:delete_file", "files:get_file", "folders:create_folder")},
-			{"17 a toolset that is offered in part", "", headers("X-MCP-Toolsets", "folders"), opens("folders:create_folder")},
+		{offer, nil, []selecting{
+			{"the operator's offer", "", nil, expectation{
+				open:   []string{"files:create_file", "files:delete_file", "folders:create_folder"},
+				locked: []string{"files:get_file"},
+			}},
+			{"narrowed by path and headers", "/x/files",
+				headers("X-MCP-Exclude-Tools", "create_file", "X-MCP-Exclude-Tools", "get_file"),
+				expectation{open: []string{"files:delete_file"}}},
+			{"read-only, and lenient", "/readonly",
+				headers("X-MCP-Toolsets", "files, nope", "Prefer", "handling=lenient"),
+				expectation{locked: []string{"files:get_file"}}},
+			{"unknown, and not offered", "/x/nope",
+				headers("X-MCP-Toolsets", "zap", "X-MCP-Tools", "get_folder"), expectation{
+					status: http.StatusBadRequest, message: unknown,
+					data: `{"unknown_toolsets":["nope","zap"],"unknown_tools":["get_folder"],"conflicts":[]}`,
+				}},
 		}},
-		{`{"toolsets": ["files"], "enabled": ["create_folder"], "disabled": ["get_file"]}`, nil, []selecting{
-			{"2 a disabled tool of the toolset is locked", "", nil,
-				expectation{open: []string{"files:create_file", "files:delete_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
-		}},
-		{`{"toolsets": [], "enabled": ["create_file", "get_file", "create_folder"], "disabled": ["get_file", "delete_folder"]}`, nil, []selecting{
-			{"3 tools alone", "", nil, expectation{open: []string{"files:create_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
-		}},
-		{`{"toolsets": ["all", "files"]}`, nil, []selecting{{"5 all and one of them", "", nil, opens(allTools()...)}}},
-		{`{"toolsets": ["files"], "disabled": ["get_folder"]}`, nil, []selecting{{"10 disabled, and not offered", "", nil, opens(files...)}}},
-		{`{"toolsets": ["all"], "disabled": ["delete_file"]}`, nil, []selecting{
-			{"11 disabled, no headers", "", nil, locksDelete(without("files:delete_file")...)},
-			{"12 disabled, its toolset asked for", "", headers("X-MCP-Toolsets", "files"), locksDelete("files:create_file", "files:get_file")},
-			{"13 disabled, itself asked for", "", headers("X-MCP-Tools", "delete_file"), locksDelete()},
-			{"13 unknown", "", headers("X-MCP-Tools", "nope"), unknown("nope")},
-			{"16 disabled and excluded", "", headers("X-MCP-Exclude-Tools", "delete_file"), opens(without("files:delete_file")...)},
-		}},
-		{`{"toolsets": ["files"]}`, nil, []selecting{
-			{"14 outside the bound", "", headers("X-MCP-Tools", "get_folder"), unknown("get_folder")},
-			{"15 outside the bound, lenient", "", headers("X-MCP-Tools", "get_folder", "Prefer", "handling=lenient"), refuses("No tools left", noFault)},
-		}},
-		{`{}`, nil, []selecting{
-			{"4 nothing set", "", nil, opens(allTools()...)},
-			{"18 everything together", "", headers("X-MCP-Toolsets", "files", "X-MCP-Tools", "create_folder", "X-MCP-Exclude-Tools", "get_file"),
-				opens("files:create_file", "files:delete_file", "folders:create_folder")},
-			{"18 by the other names", "", headers("X-MCP-Toolsets", "files", "X-MCP-Enabled-Tools", "create_folder", "X-MCP-Disabled-Tools", "get_file"),
-				opens("files:create_file", "files:delete_file", "folders:create_folder")},
-			{"19 exclude wins", "", headers("X-MCP-Tools", "get_file", "X-MCP-Exclude-Tools", "get_file"), refuses("No tools left", noFault)},
-			{"20 explicitly none", "", headers("X-MCP-Toolsets", ""), refuses("No tools left", noFault)},
-			{"20 explicitly none, and a tool", "", headers("X-MCP-Toolsets", "", "X-MCP-Tools", "get_file"), opens("files:get_file")},
-			{"21 white space, case, empties, duplicates", "", headers("x-mcp-toolsets", " Files , files ,,"), opens(files...)},
-			{"22 several lines", "", headers("X-MCP-Exclude-Tools", "get_file", "X-MCP-Exclude-Tools", "get_folder"), opens(without("files:get_file", "folders:get_folder")...)},
-			{"23 read-only", "", headers("X-MCP-Readonly", "true", "X-MCP-Tools", "delete_file, get_file"), opens("files:get_file")},
-			{"23 by path", "/readonly", headers("X-MCP-Tools", "delete_file, get_file"), opens("files:get_file")},
-			{"25 path and header have nothing in common", "/x/files", headers("X-MCP-Toolsets", "folders"), refuses("No tools left", noFault)},
-			{"a toolset by path", "/x/Files", nil, opens(files...)},
-			{"an unknown toolset by path, and more", "/x/nope", headers("X-MCP-Toolsets", "zap", "X-MCP-Tools", "y"),
-				refuses("Unknown toolset: nope, zap. Toolsets that exist: all, default, files, folders. Unknown tool: y. Tools that exist: ",
-					`{"unknown_toolsets":["nope","zap"],"unknown_tools":["y"],"conflicts":[]}`)},
-			{"an exclude that nothing has", "", headers("X-MCP-Exclude-Tools", "nope", "Prefer", "handling=lenient"), unknown("nope")},
-			{"a switch that says nothing", "", headers("X-MCP-Readonly", "maybe"), refuses("X-MCP-Readonly is", noFault)},
-		}},
-		{`{"read_only": true}`, nil, []selecting{{"24 read-only for all", "", headers("X-MCP-Readonly", "false"), opens("files:get_file", "folders:get_folder")}}},
 		{`{}`, []string{"folders"}, []selecting{
-			{"26 a server that is down for a while", "", headers("X-MCP-Toolsets", "folders"), expectation{status: http.StatusServiceUnavailable, message: "No tools left", data: noFault}},
-			{"27 a tool of the server that is down", "", headers("X-MCP-Tools", "get_file, folders:x"), opens("files:get_file")},
+			{"a server that is down", "", headers("X-MCP-Toolsets", "folders"), expectation{
+				status: http.StatusServiceUnavailable, message: "No tools left",
+				data: `{"unknown_toolsets":[],"unknown_tools":[],"conflicts":[]}`,
+			}},
 		}},
 	}
 }
 
-func TestToolsetCasesInBothErasAndModes(t *testing.T) {
+func TestToolsets(t *testing.T) {
 	for _, s := range setups() {
 		for _, mode := range []string{"search", "direct"} {
 			o := newToolsetGateway(t, mode, s.tools, s.broken...)

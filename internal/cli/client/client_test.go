@@ -6,9 +6,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -75,4 +77,27 @@ func TestGatewayThatIsSilent(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// A slow is a gateway that never answers.
+type slow struct{}
+
+func (slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// After an interrupt, a request about many items may continue for a while, so that its result is
+// known.
+func TestDecideAllInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, interrupt)
+		c := &Client{Command: "test", Base: "http://gate.example.com", Transport: slow{}}
+		began := time.Now()
+		_, err := c.DecideAll(ctx, BulkDecision{Items: []admin.BulkItem{{ID: "s:a"}}}, nil)
+		if took := time.Since(began); err == nil || took != time.Second+grace {
+			t.Errorf("DecideAll = %v after %v, want an error %v after the interrupt", err, took, grace)
+		}
+	})
 }
