@@ -111,7 +111,8 @@ func TestAccessRefused(t *testing.T) {
 			t.Errorf("a token for /mcp/readonly at %s gets %d, want %d", path, got, want)
 		}
 	}
-	g.Ask(http.StatusOK, "/admin/tokens/"+id+"/revoke", `{}`, nil, "Authorization: Bearer "+g.root.Reveal())
+	boot := "Authorization: Bearer " + g.root.Reveal()
+	g.Ask(http.StatusOK, "/admin/tokens/"+id+"/revoke", `{}`, nil, boot)
 	t.Run("out of scope", w.OutOfScope)
 	t.Run("strangers", w.Strangers)
 	t.Run("flood", w.Flood)

@@ -116,8 +116,11 @@ func TestActionChecksARealGateway(t *testing.T) {
 	s.env[client.TokenVariable] = access.Admin
 	s.must(0, "approvals", "write", k.file, "--url", k.URL)
 	do := steps(t)
-	r := newRunner(t, "LOCK_FILE="+k.file, "GATEWAY="+k.URL, client.TokenVariable+"="+access.Admin)
-	require.OK(t, os.Symlink(programtest.Build(t), filepath.Join(r.dir, "bin", "portcullis")))
+	r := newRunner(t, "LOCK_FILE="+k.file, "GATEWAY="+k.URL,
+		client.TokenVariable+"="+access.Admin, asProgram+"=1")
+	self, err := os.Executable()
+	require.OK(t, err)
+	require.OK(t, os.Symlink(self, filepath.Join(r.dir, "bin", "portcullis")))
 	if out, code := r.run(do["Check"]); code != 0 || !strings.Contains(r.file("output"), "code=0\n") || !strings.Contains(r.file("summary"), "no drift") {
 		t.Fatalf("without drift: %d, %s%s", code, out, r.file("output"))
 	}

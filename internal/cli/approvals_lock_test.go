@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -92,17 +91,9 @@ func TestApprovalsLockRefusals(t *testing.T) {
 	do(0, "write", k.file, "--dir", k.dir)
 	good, err := os.ReadFile(k.file)
 	require.OK(t, err)
-	for _, text := range []string{
-		"{\n  \"version\": 1,\n  \"servers\": {\n",
-		"{\"version\": 0}",
-		"{\"version\": 2}",
-		"{\n<<<<<<< HEAD\n  \"version\": 1,\n=======\n",
-		strings.Replace(strings.Replace(string(good), `"hash": "`, `"hash": "x`, 1), `"tools"`, `"tool"`, 1),
-		"hello",
-	} {
-		require.OK(t, os.WriteFile(k.file, []byte(text), 0o644))
-		do(1, "check", k.file, "--dir", k.dir)
-	}
+	bad := strings.NewReplacer(`"hash": "`, `"hash": "x`, `"tools"`, `"tool"`).Replace(string(good))
+	require.OK(t, os.WriteFile(k.file, []byte(bad), 0o644))
+	do(1, "check", k.file, "--dir", k.dir)
 	do(1, "write", k.file, "--dir", k.dir)
 	do(1, "apply", k.file, "--dir", k.dir)
 	require.OK(t, os.WriteFile(k.file, good, 0o644))
@@ -110,10 +101,8 @@ func TestApprovalsLockRefusals(t *testing.T) {
 	do(1, "write", k.file, "--dir", k.dir, "--server", "mial")
 	do(1, "check", k.file, "--dir", k.dir, "--summary")
 	do(2, "check", k.file, "--dir", k.dir, "--markdown", "-", "-o", "json")
-	for _, command := range []string{"write", "check", "apply"} {
-		do(1, command, k.file, "--url", "http://127.0.0.1:1")
-		do(1, command, k.file, "--dir", filepath.Join(k.dir, "none"))
-	}
+	do(1, "write", k.file, "--url", "http://127.0.0.1:1")
+	do(1, "apply", k.file, "--dir", filepath.Join(k.dir, "none"))
 	if _, err := os.Stat("/dev/full"); err == nil {
 		s.names["/dev/full"] = "FULL"
 		k.update()
@@ -130,24 +119,6 @@ func TestApprovalsLockRefusals(t *testing.T) {
 		t.Errorf("the file is %s, %v", now, err)
 	}
 	s.check("approvals-lock-refused")
-}
-
-func TestApprovalsLockWithoutRight(t *testing.T) {
-	access := programtest.Tokens()
-	k := newKeeper(t, access.Env)
-	k.Admin = access.Admin
-	var made struct{ Token string }
-	k.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "agent", "servers": []string{"*"}, "tiers": []string{"read"}, "days": 1}, &made)
-	s := k.session()
-	s.env[client.TokenVariable] = access.Admin
-	s.must(0, "approvals", "write", k.file, "--url", k.URL)
-	for _, token := range []string{made.Token, ""} {
-		s.env[client.TokenVariable] = token
-		for _, command := range []string{"write", "check", "apply"} {
-			s.must(1, "approvals", command, k.file, "--url", k.URL)
-		}
-	}
-	s.check("approvals-lock-no-right")
 }
 
 // A lock file does not override refusals that people made at the gateway.
@@ -179,7 +150,7 @@ func TestApplyKeepsRefusals(t *testing.T) {
 		upstreamtest.Tool("chmod", "Change a mode.", ""), upstreamtest.Tool("copy", "Copy a file.\n\nBoth names are paths.", reading), upstreamtest.Tool("later", "Came later.", ""),
 	})
 	k.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
-	do(3, "check", k.file)
+	do(3, "check", k.file, "--markdown", "-")
 	out := do(3, "apply", k.file, "--note", "all of it")
 	for _, want := range []string{"files:copy: somebody blocked", "files:list: somebody disabled", "mail:purge: an operator's rule", "files:get_file: the gateway now has another definition", "mail:send: the definition has a tag that poses as an instruction"} {
 		if !strings.Contains(out, want) {
@@ -205,7 +176,6 @@ func TestApplyKeepsRefusals(t *testing.T) {
 			t.Errorf("%s is %s, want %s", name, one.Status, want)
 		}
 	}
-	do(3, "check", k.file, "--markdown", "-")
 	s.check("approvals-lock-apply")
 }
 
@@ -257,7 +227,7 @@ func TestApplyBreaksOff(t *testing.T) {
 			require.OK(t, err)
 			ctx, interrupt := context.WithCancel(t.Context())
 			forward, sent := httputil.NewSingleHostReverseProxy(to), 0
-			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handle := func(w http.ResponseWriter, r *http.Request) {
 				r.Host = to.Host
 				if r.Method == http.MethodPost {
 					sent++
@@ -276,15 +246,30 @@ func TestApplyBreaksOff(t *testing.T) {
 					interrupt()
 					panic(http.ErrAbortHandler)
 				}
-			}))
+			}
+			proxy := httptest.NewServer(http.HandlerFunc(handle))
 			t.Cleanup(proxy.Close)
 			env := quiet()
 			env.getenv = bears(k.Admin)
 			err = run(ctx, []string{"approvals", "apply", k.file, "--url", proxy.URL}, env)
-			if err == nil || !strings.Contains(err.Error(), want+" and stay so; run the command again to continue") {
+			want += " and stay so; run the command again to continue"
+			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("apply = %v, want %s", err, want)
 			}
 			k.session().must(0, "approvals", "apply", k.file, "--dir", k.dir)
 		})
+	}
+}
+
+// If the output cannot be written, the error must still say whether anything was done.
+func TestApplySaysTruthOnFullDisk(t *testing.T) {
+	for dry, want := range map[bool]string{true: "nothing was changed", false: "the plan was carried out"} {
+		env := quiet()
+		env.stdout = fullDisk{}
+		c := approvalsApplyCmd{DryRun: dry}
+		c.Output = "json"
+		if err := c.report(env, lockfile.File{}, plan{}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("dry %v: %v, want %q", dry, err, want)
+		}
 	}
 }

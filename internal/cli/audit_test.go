@@ -129,8 +129,10 @@ func TestAuditOfADay(t *testing.T) {
 	}
 	s.env[client.TokenVariable] = d.Admin
 	holds("over HTTP", s.must(0, "audit", "--url", d.URL, "-o", "json"))
-	calls := s.must(0, "audit", "--url", d.URL+"/mcp", "--actor", "token:ci", "--since", "7d", "--kind", "call")
-	if strings.Count(calls, "\n") != len(callsOfADay) || !strings.Contains(calls, "call locked pending_approval") {
+	ofCI := []string{"audit", "--actor", "token:ci", "--since", "7d", "--kind", "call"}
+	calls := s.must(0, append(ofCI, "--url", d.URL+"/mcp")...)
+	if strings.Count(calls, "\n") != len(callsOfADay) ||
+		!strings.Contains(calls, "call locked pending_approval") {
 		t.Errorf("the calls of ci:\n%s", calls)
 	}
 	s.must(0, "audit", "--url", d.URL, "--until", "2020-01-01", "--since", "")

@@ -86,7 +86,11 @@ func TestBanner(t *testing.T) {
 		}, nil},
 		{"no server", func(t *testing.T, dir string) { programtest.WriteConfig(t, dir, `{"mcpServers": {}}`) }, nil},
 		{"all servers down", func(t *testing.T, dir string) {
-			programtest.WriteConfig(t, dir, configOf("a "+dead(t).URL, "b "+dead(t).URL))
+			var all []string
+			for n := range maxShown + 2 {
+				all = append(all, fmt.Sprintf("s%d %s", n, dead(t).URL))
+			}
+			programtest.WriteConfig(t, dir, configOf(all...))
 		}, nil},
 		{"all servers down that were there before", func(t *testing.T, dir string) {
 			s := good(t)

@@ -10,59 +10,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 )
 
-// A person follows the link of a remediation, signs in once, sees what changed, and approves it
-// with a click. Then the agent's call works. The person does the same with a disabled tool.
-func TestBrowserApproves(t *testing.T) {
-	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
-	tab := browsertest.Open(t, p.URL)
-	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
-	link := p.URL + "/admin/tools/tickets/assign_ticket"
-	if blocked := p.Call("call_tool_write", assign); !strings.Contains(blocked.Text, link) {
-		t.Fatalf("the blocked call does not name %s: %s", link, blocked.Text)
-	}
-
-	tab.Goto(link)
-	tab.See(`input[name=key]`)
-	tab.Shot("login")
-	tab.Click(`input[name=key]`)
-	tab.Type(p.Admin)
-	tab.Click(`main button`)
-	tab.See(`#decide`)
-	if added := tab.Text(`ins`); !strings.Contains(added, "e-mail") {
-		t.Errorf("the page marks %q as added, want the new text", added)
-	}
-	tab.Shot("changed")
-	tab.Click(`input[name=note]`)
-	tab.Type("seen and agreed")
-	tab.Click(`button[value=approve]`)
-	tab.See(`.message`) // no other item waits
-	tab.Goto(link)
-	if after := tab.Text(`main`); !strings.Contains(after, "kim") || !strings.Contains(after, "seen and agreed") || !tab.Has(`.chip.callable`) {
-		t.Errorf("the page does not say who approved and why:\n%s", after)
-	}
-	tab.Shot("approved")
-	if done := p.Call("call_tool_write", assign); done.IsError {
-		t.Errorf("after the approval the call answers %s", done.Raw)
-	}
-
-	tab.Goto(p.URL + "/admin/tools")
-	tab.Shot("tools")
-	tab.Click(`a[href*="/tickets/comment_on_ticket"]`)
-	tab.See(`.chip.disabled_by_user`)
-	tab.Click(`button[value=enable]`)
-	tab.See(`.chip.callable`)
-	comment := map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "hello"}}
-	if done := p.Call("call_tool_write", comment); done.IsError {
-		t.Errorf("the enabled tool answers %s", done.Raw)
-	}
-
-	tab.Goto(p.URL + "/admin/tools/notes/delete_note")
-	tab.See(`.chip.disabled_by_config`)
-	if tab.Has(`button[value=approve], button[value=enable]`) {
-		t.Error("the page of a tool that the operator denies has a button that would unlock it")
-	}
-}
-
 // The link that the program prints needs one click to sign in. After that, a link on another site,
 // such as a chat with the agent, opens the console page without a second sign-in.
 func TestBrowserSignInLink(t *testing.T) {

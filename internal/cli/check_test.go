@@ -3,13 +3,11 @@ package cli
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -33,22 +31,6 @@ func checked(t *testing.T, from, config, policy string) (string, error) {
 	var out strings.Builder
 	err := run(t.Context(), []string{"check", dir}, &environment{getenv: noEnv, stdout: &out, stderr: &out})
 	return strings.ReplaceAll(out.String(), dir, "DIR"), err
-}
-
-func TestCheckUnsetVariables(t *testing.T) {
-	dir := t.TempDir()
-	programtest.WriteConfig(t, dir, `{"mcpServers": {"files": {"url": "https://files.example/mcp",
-  "headers": {"Authorization": "Bearer ${env:FILES_TOKEN}", "X-Team": "${env:TEAM}/${env:FILES_TOKEN}"}}}}`)
-	var out strings.Builder
-	getenv := func(name string) string { return map[string]string{"TEAM": "a"}[name] }
-	if err := run(t.Context(), []string{"check", dir}, &environment{getenv: getenv, stdout: &out, stderr: &out}); err != nil {
-		t.Error(err)
-	}
-	const want = `mcp_config.json:2:32: mcpServers.files.headers.Authorization: the variable FILES_TOKEN is not set here; ` +
-		`without it in the gateway's environment the server "files" does not load`
-	if got := out.String(); !strings.Contains(got, want) || strings.Count(got, "warning:") != 1 {
-		t.Errorf("check printed\n%s\nwant one warning:\n%s", got, want)
-	}
 }
 
 func TestCheckWithoutPolicy(t *testing.T) {
@@ -85,16 +67,6 @@ const twoServers = `{
 // The check prints every fault of both files, with file, line and path.
 func TestCheckFaults(t *testing.T) {
 	for _, c := range []struct{ name, config, policy, want string }{
-		{"config", `{
-  "mcpServers": {"files": {"urll": "https://x.example/mcp", "timeout": 5}},
-  "tools": {"toolsets": ["nope", "files", "zap"], "enabled": ["gone:x"]}
-}`, "", lines(
-			"DIR/config/mcp_config.json:2:27: mcpServers.files.url: is missing",
-			"DIR/config/mcp_config.json:2:28: mcpServers.files.urll: unknown key",
-			"DIR/config/mcp_config.json:2:72: mcpServers.files.timeout: want a string, found a number; write \"5s\"",
-			"DIR/config/mcp_config.json:3:26: tools.toolsets[0]: Unknown toolset: nope",
-			"DIR/config/mcp_config.json:3:43: tools.toolsets[2]: Unknown toolset: zap",
-			"DIR/config/mcp_config.json:3:63: tools.enabled[0]: Unknown enabled tool: gone:x: there is no such server")},
 		{"policy", twoServers + `}`, `@id("a")
 forbid (principal, action, resource) when { resource.teir == "read" };
 @id("b")
@@ -108,7 +80,6 @@ forbid (principal, action, resource == Tool::"fetch");
 		{"both", `{"mcpServers": {}, "tools": {"toolsets": []}}`, "forbid (", lines(
 			"DIR/config/mcp_config.json:1:29: tools: No tools left: toolsets is empty and so is enabled",
 			"DIR/config/policy.cedar:1:")},
-		{"no JSON at all", `{"mcpServers": {},}`, "", lines("DIR/config/mcp_config.json:1:18: not JSON: remove the comma before the closing bracket")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := checked(t, "", c.config, c.policy)
@@ -182,39 +153,6 @@ permit (principal == Agent::"ann", action, resource);
 	out, err = checked(t, o.dir, twoServers+`}`, "forbid (principal, action, resource);")
 	if err != nil || strings.Contains(out, "warning") || !strings.Contains(out, "the rule: denies 6: files:create_file, ") {
 		t.Errorf("with a rule that denies everything: %v\n%s", err, out)
-	}
-}
-
-func TestCheckWithoutCatalog(t *testing.T) {
-	out, err := checked(t, "", twoServers+`}`, "")
-	if err != nil || !strings.Contains(out, "no catalog in DIR yet") || !strings.Contains(out, "2 servers") || !strings.Contains(out, "policy.cedar: there is none") {
-		t.Errorf("run = %v\n%s", err, out)
-	}
-}
-
-// The check changes nothing in the folder.
-func TestCheckExitCode(t *testing.T) {
-	bin := programtest.Build(t)
-	for config, want := range map[string]int{twoServers + `}`: 0, twoServers + `, "x": 1}`: 1} {
-		dir := t.TempDir()
-		programtest.WriteConfig(t, dir, config)
-		cmd := exec.CommandContext(t.Context(), bin, "check", dir)
-		out, err := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != want {
-			t.Errorf("exit code %d (%v), want %d\n%s", got, err, want, out)
-		}
-		entries, err := os.ReadDir(dir)
-		if err != nil || len(entries) != 1 {
-			t.Errorf("the folder holds %v, %v", entries, err)
-		}
-	}
-}
-
-func TestVersion(t *testing.T) {
-	var out, diagnostics strings.Builder
-	require.OK(t, run(t.Context(), []string{"--version"}, &environment{getenv: noEnv, stdout: &out, stderr: &diagnostics}))
-	if want := "portcullis " + boot.LongVersion() + "\n"; out.String() != want || diagnostics.Len() > 0 || !strings.Contains(want, "go1.") {
-		t.Errorf("printed %q and %q, want %q", out.String(), diagnostics.String(), want)
 	}
 }
 

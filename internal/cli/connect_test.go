@@ -188,39 +188,61 @@ func TestConnectRefusals(t *testing.T) {
 // gateway's own entry.
 func TestImportConnectImport(t *testing.T) {
 	access := programtest.Tokens()
-	for _, client := range clientfile.Clients() {
-		for auth, env := range map[string]map[string]string{"none": nil, "bearer": access.Env} {
+	for auth, env := range map[string]map[string]string{"none": nil, "bearer": access.Env} {
+		dir := t.TempDir()
+		programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
+		p := startWith(t, env, dir)
+		for _, client := range clientfile.Clients() {
 			t.Run(client.ID+"/"+auth, func(t *testing.T) {
 				s, home, _ := newUser(t)
-				for _, path := range []string{".cursor/mcp.json", ".config/Claude/claude_desktop_config.json"} { // these files already have an entry for a gateway
-					file := filepath.Join(home, path)
-					change, err := clientfile.Remove(file, []byte(contents(t, file)), "mcpServers", map[bool]string{true: "gate", false: "portcullis"}[strings.Contains(path, "cursor")])
-					require.OK(t, err)
-					require.OK(t, os.WriteFile(file, change.Data, 0o600))
-				}
-				s.must(0, "import", client.ID, "--dir", "gate")
-				first := contents(t, configPath)
-				p := startWith(t, env, "gate")
 				if env != nil {
 					s.env["PORTCULLIS_TOKEN"] = access.Admin
 				}
+				// these files already have an entry for a gateway
+				for path, name := range map[string]string{
+					".cursor/mcp.json":                          "gate",
+					".config/Claude/claude_desktop_config.json": "portcullis",
+				} {
+					file := filepath.Join(home, path)
+					data := []byte(contents(t, file))
+					change, err := clientfile.Remove(file, data, "mcpServers", name)
+					require.OK(t, err)
+					require.OK(t, os.WriteFile(file, change.Data, 0o600))
+				}
+				imported := func(dir string) (config, out string) {
+					t.Helper()
+					out = s.must(0, "import", client.ID, "--dir", dir)
+					return contents(t, filepath.Join(dir, "config", "mcp_config.json")), out
+				}
+				first, _ := imported("gate")
 				s.must(0, "connect", client.ID, "--url", p.URL, "--write")
-				out := s.must(0, "import", client.ID, "--dir", "gate")
+				again, out := imported("gate")
 				if !strings.Contains(out, "it leads to a Portcullis gateway") || !strings.Contains(out, "nothing to add") {
 					t.Errorf("the gateway's own entry: %s", out)
 				}
-				s.must(0, "import", client.ID, "--dir", "second")
-				if diff := cmp.Diff(first, contents(t, configPath)) + cmp.Diff(first, contents(t, "second/config/mcp_config.json")); diff != "" {
-					t.Errorf("%s", diff)
-				}
+				second, _ := imported("second")
 				s.must(0, "connect", client.ID, "--undo")
-				s.must(0, "import", client.ID, "--dir", "third")
-				if diff := cmp.Diff(first, contents(t, "third/config/mcp_config.json")); diff != "" {
-					t.Errorf("%s", diff)
+				third, _ := imported("third")
+				for _, config := range []string{again, second, third} {
+					if diff := cmp.Diff(first, config); diff != "" {
+						t.Error(diff)
+					}
 				}
 				checkNoSecrets(t, s, "gate", "second")
-				require.OK(t, p.stop())
 			})
 		}
+	}
+}
+
+// An entry that leads to the gateway of the folder is not imported, whatever its name is.
+func TestImportFindsOwnAddress(t *testing.T) {
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
+	file := filepath.Join(dir, "client.json")
+	config := `{"mcpServers": {"mine": {"url": "` + start(t, dir).URL + `/mcp"}}}`
+	require.OK(t, os.WriteFile(file, []byte(config), 0o600))
+	out := newTerminal(t, nil).must(0, "import", file, "--dir", dir)
+	if !strings.Contains(out, "it leads to a Portcullis gateway") {
+		t.Errorf("import prints %s", out)
 	}
 }

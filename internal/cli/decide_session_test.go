@@ -46,8 +46,6 @@ func TestDecideSession(t *testing.T) {
 	d.do(2, "approve", "fs:read_file", "--yes")
 	d.do(0, "audit", "--server", "fs", "--actor", "kim")
 	d.refusals("approve", "fs:read_file")
-	d.refusals("unblock", "fs:read_file")
-	d.refusals("undo", "fs:read_file")
 	d.check("decide")
 }
 
@@ -88,7 +86,6 @@ func TestBulkSession(t *testing.T) {
 	d.do(1, "approve", "fs:read_file", "fs:none")
 	d.do(0, "audit", "--since", "1h", "--actor", "kim", "--tool", "fs:list_files")
 	d.do(0, "audit", "--since", "1h", "--actor", "kim", "--tool", "fs:write_file")
-	d.refusals("approve", "--all")
 	d.check("bulk")
 }
 
@@ -105,9 +102,12 @@ func TestDecideWithoutRight(t *testing.T) {
 	do(0, "stop")
 	s.env[client.TokenVariable] = g.issuer.Token(g.audience, map[string]any{"groups": []string{"others"}, "sub": "nobody@example.com"})
 	do(1, "tools")
-	s.env[client.TokenVariable] = g.root.Reveal()
 	s.env[client.TokenVariable], _ = g.mint(`{"name": "ci", "servers": ["*"], "tiers": ["read"], "days": 1}`)
 	do(1, "disable", "files:read_file")
+	do(1, "requests")
+	do(1, "requests", "decline", "R-7KQ2M4XD", "--reason", "no")
+	do(1, "audit")
+	do(1, "approvals", "write", "none/approvals.lock.json")
 	s.env[client.TokenVariable] = g.issuer.Token(g.audience, map[string]any{"groups": []string{"gatekeepers"}, "sub": "kim@example.com"})
 	do(0, "disable", "files:read_file", "--note", "for now")
 	do(0, "audit", "--action", "disable")

@@ -97,35 +97,9 @@ func TestDoctorSession(t *testing.T) {
 	s.check("doctor")
 }
 
-// The doctor does not warn about files that the .gitignore of a parent folder excludes.
-func TestDoctorIgnoredAbove(t *testing.T) {
-	top := t.TempDir()
-	dir := filepath.Join(top, "gates", "mine")
-	require.OK(t, os.MkdirAll(filepath.Join(top, ".git"), 0o700))
-	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
-	for line, warned := range map[string]bool{
-		"":            true,
-		"/gates/":     false,
-		"gates/mine":  false,
-		"mine/":       false,
-		"/mine":       true,
-		"/gates/min":  true,
-		"#mine":       true,
-		"!/gates":     true,
-		"gates/mine/": false,
-		"*.log\nmine": false,
-	} {
-		require.OK(t, os.WriteFile(filepath.Join(top, ".gitignore"), []byte(line+"\n"), 0o600))
-		x := &examination{}
-		x.ignored(dir)
-		if got := len(x.Findings) > 0; got != warned {
-			t.Errorf("with %q in a parent's .gitignore: warning %t, want %t", line, got, warned)
-		}
-	}
-}
-
 // Each kind of server problem has its code.
 func TestDoctorProbe(t *testing.T) {
+	t.Parallel()
 	failing := func(f upstreamtest.Fault) string {
 		s := upstreamtest.New(t, upstreamtest.Options{})
 		s.Fail(f)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -51,7 +52,8 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 	p := &program{dir: dir, out: &local.Buffer{}, log: &local.Buffer{}, cancel: cancel, ended: make(chan error, 1)}
 	go func() {
 		getenv := func(name string) string { return env[name] }
-		p.ended <- run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{
+		args := append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...)
+		p.ended <- run(ctx, args, &environment{
 			getenv: getenv, stdout: p.out, stderr: p.log, look: 50 * time.Millisecond,
 		})
 	}()
@@ -115,3 +117,12 @@ func (s servers) config(settings func(name string) string, rest string) string {
 
 // each gives every server the same settings.
 func each(settings string) func(string) string { return func(string) string { return settings } }
+
+// ping returns a server with one tool, and a config that names it with more keys.
+func ping(t *testing.T) (server *upstreamtest.Server, config func(more string) string) {
+	t.Helper()
+	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", `{"readOnlyHint":true}`)}})
+	return s, func(more string) string {
+		return fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"%s}}}`, s.URL, more)
+	}
+}

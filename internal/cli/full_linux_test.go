@@ -18,6 +18,7 @@ import (
 // serve starts on a full disk and serves. It refuses only decisions, and calls that require an
 // audit line. When the disk has space again, serve completes the failed work without a restart.
 func TestServeOnFullDisk(t *testing.T) {
+	t.Parallel()
 	local.OnSmallDisk(t, "24m", func(disk string) { serveOnFullDisk(t, disk) })
 }
 
@@ -75,6 +76,7 @@ func serveOnFullDisk(t *testing.T, disk string) {
 // A first start on a full disk fails with the reason, and leaves no file that a later start would
 // use.
 func TestFirstStartOnFullDisk(t *testing.T) {
+	t.Parallel()
 	local.OnSmallDisk(t, "1m", func(disk string) {
 		dir, filler := filepath.Join(disk, "gate"), filepath.Join(disk, "filler")
 		programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)

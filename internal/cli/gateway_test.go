@@ -63,6 +63,7 @@ func TestFolderIsAskedOrOpened(t *testing.T) {
 }
 
 func TestTwoCommandsTakeTurns(t *testing.T) {
+	t.Parallel()
 	_, config := ping(t)
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, config(""))

@@ -166,4 +166,13 @@ func TestDoctorSecrets(t *testing.T) {
 	if got := found(false); len(got) > 0 {
 		t.Errorf("with a line in the parent's .gitignore doctor finds %s, want nothing", got)
 	}
+	// a parent's .gitignore may exclude the whole folder
+	require.OK(t, os.Remove(filepath.Join(dir, ".gitignore")))
+	for line, warned := range map[string]bool{"": true, "/gate/": false} {
+		write(t, filepath.Join(top, ".gitignore"), line+"\n")
+		x := &examination{}
+		if x.ignored(dir); len(x.Findings) > 0 != warned {
+			t.Errorf("with %q in the parent's .gitignore: %+v", line, x.Findings)
+		}
+	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,16 +41,11 @@ func checkNoSecrets(t *testing.T, s *terminal, folders ...string) {
 		t.Errorf("a credential was printed: %s", found)
 	}
 	for _, folder := range folders {
-		require.OK(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return err
-			}
-			data, err := os.ReadFile(path)
-			if madeUp.Match(data) {
+		for path, text := range tree(t, folder) {
+			if madeUp.MatchString(text) {
 				t.Errorf("%s holds a credential", path)
 			}
-			return err
-		}))
+		}
 	}
 }
 

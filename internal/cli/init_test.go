@@ -111,21 +111,6 @@ func TestInitIgnoresState(t *testing.T) {
 	}
 }
 
-// A gateway with the files of init runs, and prints the next steps.
-func TestInitServes(t *testing.T) {
-	dir := t.TempDir()
-	require.OK(t, run(t.Context(), []string{"init", dir}, quiet()))
-	p := start(t, dir)
-	for _, want := range []string{"portcullis is running, and has no servers yet", "portcullis import"} {
-		if !strings.Contains(p.out.String(), want) {
-			t.Errorf("the banner does not say %q:\n%s", want, p.out)
-		}
-	}
-	if strings.Contains(p.out.String(), "warning") || strings.Contains(p.out.String(), "problem") {
-		t.Errorf("the banner:\n%s", p.out)
-	}
-}
-
 // The program accepts each command that init prints as a next step.
 func TestInitNext(t *testing.T) {
 	var out bytes.Buffer

@@ -103,17 +103,9 @@ func TestAdminNeedsTheKey(t *testing.T) {
 			}
 		}
 	}
-	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
-	blocked := p.Call("call_tool_write", assign)
-	if !strings.Contains(blocked.Text, p.URL+tool) {
-		t.Fatalf("the blocked call does not name the page: %s", blocked.Text)
-	}
 	r := p.stranger().Send(tool, "", "Accept: text/html")
 	if to := r.Header.Get("Location"); r.Status != http.StatusSeeOther || to != "../../../admin/login?next=tools%2Ftickets%2Fassign_ticket" {
-		t.Errorf("the link of the blocked call answers %d to %q", r.Status, to)
-	}
-	if still := p.Call("call_tool_write", assign); !still.IsError {
-		t.Errorf("the tool is callable without a decision: %s", still.Raw)
+		t.Errorf("a link to the console answers %d to %q", r.Status, to)
 	}
 	for _, path := range []string{"/admin/login", "/healthz"} {
 		if r := p.stranger().Send(path, ""); r.Status != http.StatusOK {

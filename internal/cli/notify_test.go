@@ -23,6 +23,7 @@ import (
 // People get notices while the gateway runs, including notices from before its last end. An
 // unreachable target does not delay notices to other targets.
 func TestServeSendsNotices(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var got []string
 	down := true

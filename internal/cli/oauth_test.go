@@ -113,17 +113,16 @@ func TestOAuthTooSmallAScope(t *testing.T) {
 	}
 }
 
-// callOf returns a step that calls one of the gateway's tools.
-func callOf(tool, args string) testclients.Step {
-	return testclients.Step{
-		Method: "tools/call",
-		Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args)),
-	}
+// callOf returns a step that calls a tool about a file through one of the gateway's tools.
+func callOf(variant, name string) testclients.Step {
+	return testclients.Step{Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(
+		`{"name":%q,"arguments":{"name":%q,"args":{"path":"/x"}}}`, variant, name))}
 }
 
 // The clients get more scopes when a call needs them. A strict issuer gives a client only the
 // scopes that the client registered, which come from the first challenge.
 func TestTypeScriptOAuth(t *testing.T) {
+	t.Parallel()
 	const all = "portcullis:read portcullis:write portcullis:destructive"
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		for _, strict := range []bool{false, true} {
@@ -137,8 +136,8 @@ func TestTypeScriptOAuth(t *testing.T) {
 				g := startGuarded(t, "search", env)
 				g.issuer.Grant("portcullis:read", "portcullis:destructive")
 				got := testclients.OAuth(t, mode, g.URL+"/mcp",
-					callOf("call_tool_read", `{"name":"files:read_file","args":{"path":"/x"}}`),
-					callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
+					callOf("call_tool_read", "files:read_file"),
+					callOf("call_tool_destructive", "files:delete_file"))
 				for i, a := range got.Answers {
 					if a.Error != nil || !strings.Contains(string(a.Result), "content") {
 						t.Errorf("step %d: %+v %s", i, a.Error, a.Result)

@@ -36,24 +36,6 @@ func do(t *testing.T, objects object.Store, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestPush(t *testing.T) {
-	objects := &objecttest.Mem{}
-	dir := configFolder(t, map[string]string{"mcp_config.json": good, "policy.cedar": "permit (principal, action, resource);"})
-	out, err := do(t, objects, "--dir", dir)
-	if err != nil || !strings.Contains(out, object.Version([]byte(good))+", was absent") || !strings.Contains(out, "no config is stored there yet") {
-		t.Fatalf("%q, %v", out, err)
-	}
-	if o, err := objects.Get(t.Context(), config.Key, ""); err != nil || string(o.Data) != good {
-		t.Errorf("stored %q, %v", o.Data, err)
-	}
-	if strings.Index(out, "policy.cedar  version") > strings.Index(out, "mcp_config.json  version") {
-		t.Errorf("push stored the config before the policy: %q", out)
-	}
-	if again, err := do(t, objects, "--dir", dir); err != nil || strings.Count(again, "unchanged") != 2 {
-		t.Errorf("push of the same files again: %q, %v", again, err)
-	}
-}
-
 func TestPushVariables(t *testing.T) {
 	dir := configFolder(t, map[string]string{"mcp_config.json": `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","headers":{"Authorization":"Bearer ${env:FS_TOKEN}"}}}}`})
 	out, err := do(t, &objecttest.Mem{}, "--dir", dir)
@@ -104,10 +86,8 @@ func TestPushRefuses(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		{"a config with a fault", map[string]string{"mcp_config.json": `{"oops":1}`}, nil, "oops"},
 		{"a policy with a fault", map[string]string{"mcp_config.json": good, "policy.cedar": "forbid ("}, nil, "policy.cedar"},
 		{"no config", nil, nil, "mcp_config.json"},
-		{"another stored config than expected", map[string]string{"mcp_config.json": good}, []string{"--expect", "0123456789ab"}, "somebody else changed it"},
 		{"an argument", map[string]string{"mcp_config.json": good}, []string{"--expect", "0123456789ab", "now"}, "unexpected argument now"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -30,6 +30,7 @@ var firstMinute = []string{
 // The test runs the README's first minute unchanged, except for port and folder, at a terminal. A
 // person answers yes to each question.
 func TestReadmeFirstMinute(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	require.OK(t, err)
 	addr := local.Addr(t)

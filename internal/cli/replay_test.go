@@ -359,12 +359,6 @@ func (f *failing) PutDocs(ctx context.Context, docs ...document.Doc) error {
 	return errors.Join(f.Store.PutDocs(ctx, docs...), failed)
 }
 
-// line returns a forged line.
-func line(action, about, hash string) []byte {
-	return fmt.Appendf(nil, `{"v":1,"time":%q,"kind":"deed","tool":%q,"actor":"eve","action":%q,"hash":%q,"prev":"%064d"}`+"\n",
-		time.Now().UTC().Add(time.Hour).Format(time.RFC3339Nano), about, action, hash, 0)
-}
-
 // Damaged, truncated, forged or foreign lines unlock nothing. Each tool has the state that it has
 // with the intact audit, or a stricter state.
 func TestRestoreWithASpoiltAudit(t *testing.T) {
@@ -376,17 +370,9 @@ func TestRestoreWithASpoiltAudit(t *testing.T) {
 		skipped bool
 	}{
 		"a forged line enables a disabled tool": {func(data []byte) []byte {
-			return append(data, line("enable", "shop:off2", "")...)
-		}, nil, true},
-		"a line approves": {func(data []byte) []byte {
-			return append(data, line("approve", "shop:waiting", e.hash("waiting"))...)
-		}, nil, true},
-		"a forged line approves a blocked tool": {func(data []byte) []byte {
-			return append(data, line("approve", "shop:blocked", e.hash("blocked"))...)
-		}, nil, true},
-		"a forged line between others": {func(data []byte) []byte {
-			all := bytes.SplitAfter(data, []byte("\n"))
-			return bytes.Join(slices.Insert(all, len(all)-3, line("enable", "shop:off2", "")), nil)
+			later := time.Now().UTC().Add(time.Hour).Format(time.RFC3339Nano)
+			return fmt.Appendf(data, `{"v":1,"time":%q,"kind":"deed","tool":"shop:off2","actor":"eve",`+
+				`"action":"enable","prev":"%064d"}`+"\n", later, 0)
 		}, nil, true},
 		"a disable that became an enable": {func(data []byte) []byte {
 			return bytes.ReplaceAll(data, []byte(`"action":"block"`), []byte(`"action":"unblock"`))
@@ -395,9 +381,7 @@ func TestRestoreWithASpoiltAudit(t *testing.T) {
 			before, _, _ := bytes.Cut(data, []byte("it loops"))
 			return before
 		}, nil, true},
-		"an empty file":   {func([]byte) []byte { return nil }, []string{"blocked", "off2", "unblocked"}, false},
 		"no text":         {func([]byte) []byte { return bytes.Repeat([]byte{0, 255, '\n'}, 1000) }, []string{"blocked", "off2", "unblocked"}, true},
-		"one long line":   {func([]byte) []byte { return bytes.Repeat([]byte("x"), 1<<20) }, []string{"blocked", "off2", "unblocked"}, true},
 		"a foreign audit": {func([]byte) []byte { return other.audit(other.dir) }, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -433,14 +417,4 @@ func (e *evening) audit(root string) (all []byte) {
 		all = append(all, data...)
 	}
 	return all
-}
-
-func (e *evening) hash(name string) (hash string) {
-	e.t.Helper()
-	s, err := bolt.Open(filepath.Join(e.dir, folder.ApprovalsFile), nil)
-	require.OK(e.t, err)
-	defer s.Close()
-	r, err := s.Get(e.t.Context(), tool.ID{Server: "shop", Name: name})
-	require.OK(e.t, err)
-	return string(r.CurrentHash)
 }

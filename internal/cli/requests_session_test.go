@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,20 +71,6 @@ func TestRequestsSession(t *testing.T) {
 	s.env[client.TokenVariable] = "pca_wrong"
 	s.must(1, "requests", "--url", p.URL)
 	s.check("requests")
-}
-
-func TestRequestsWithoutRight(t *testing.T) {
-	access := programtest.Tokens()
-	p := startWithRequests(t, access.Env)
-	p.Admin = access.Admin
-	var made struct{ Token string }
-	p.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "agent", "servers": []string{"*"}, "tiers": []string{"read"}, "days": 1}, &made)
-	s := newTerminal(t, map[string]string{p.dir: "DIR"})
-	s.env[client.TokenVariable] = made.Token
-	s.must(1, "requests", "--url", p.URL)
-	s.must(1, "requests", "decline", "R-7KQ2M4XD", "--reason", "no", "--url", p.URL)
-	s.must(1, "audit", "--url", p.URL)
-	s.check("no-right")
 }
 
 func TestLasting(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 // A gateway was killed. Another process now has its process number, and another program has its
 // port. Several commands use the folder, and none of them sends the admin key to that program.
 func TestKeyGoesToNoStranger(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	asked := 0
 	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

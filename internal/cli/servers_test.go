@@ -37,19 +37,13 @@ func TestServersSession(t *testing.T) {
 	s.must(0, "servers", "files", "--dir", dir)
 
 	p := start(t, dir)
-	if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file", "args": map[string]any{}}).Text; !strings.Contains(
-		got,
-		"get_file",
-	) {
+	if got := p.callFile(); !strings.Contains(got, "get_file") {
 		t.Errorf("an agent's call answers %s", got)
 	}
 	s.must(0, "servers", "login", "files", "--dir", dir)
 	s.must(0, "servers", "logout", "files", "--dir", dir)
 	s.must(0, "servers", "logout", "files", "--dir", dir)
-	if got := p.Call("call_tool_read", map[string]any{"name": "files:get_file", "args": map[string]any{}}).Text; !strings.Contains(
-		got,
-		"The call was not carried out",
-	) {
+	if got := p.callFile(); !strings.Contains(got, "The call was not carried out") {
 		t.Errorf("after the sign-out an agent's call answers %s", got)
 	}
 	s.browse, s.stdin = nil, "http://127.0.0.1:1/callback?code=x&state=forged\n"

@@ -49,18 +49,12 @@ func (e *echo) front(next http.Handler) http.Handler {
 		h.Set("Content-Type", "application/json")
 		switch m.Params.Name {
 		case "in_error":
-			fmt.Fprintf(
-				w,
+			fmt.Fprintf(w,
 				`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%s,"data":{"a":%s}}}`,
-				m.ID,
-				text,
-				text,
-			)
+				m.ID, text, text)
 		case "in_refusal":
-			h.Set(
-				"WWW-Authenticate",
-				`Bearer error="insufficient_scope", scope="write", error_description="`+seen+`"`,
-			)
+			h.Set("WWW-Authenticate",
+				`Bearer error="insufficient_scope", scope="write", error_description="`+seen+`"`)
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, seen)
 		case "in_failure":
@@ -69,14 +63,9 @@ func (e *echo) front(next http.Handler) http.Handler {
 		case "in_nonsense":
 			_, _ = io.WriteString(w, "{"+seen)
 		default:
-			fmt.Fprintf(
-				w,
-				`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%s}],"structuredContent":{"seen":%s},"isError":%t}}`,
-				m.ID,
-				text,
-				text,
-				m.Params.Name == "in_tool_error",
-			)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete",`+
+				`"content":[{"type":"text","text":%s}],"structuredContent":{"seen":%s},"isError":%t}}`,
+				m.ID, text, text, m.Params.Name == "in_tool_error")
 		}
 	})
 }
@@ -92,12 +81,7 @@ func TestTokensStaySecret(t *testing.T) {
 			e, issuer := new(echo), issuertest.New(t, issuertest.Habits{})
 			o.Front = func(next http.Handler) http.Handler { return issuer.Front("read")(e.front(next)) }
 			ways := []string{
-				"in_text",
-				"in_tool_error",
-				"in_error",
-				"in_refusal",
-				"in_failure",
-				"in_nonsense",
+				"in_text", "in_tool_error", "in_error", "in_refusal", "in_failure", "in_nonsense",
 			}
 			var tools []json.RawMessage
 			for _, way := range ways {
@@ -115,10 +99,8 @@ func TestTokensStaySecret(t *testing.T) {
 			marks := 0
 			for range 3 { // each round has another token
 				for _, way := range ways {
-					got := p.Send(
-						"/mcp",
-						`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"files:`+way+`","args":{}}}}`,
-					)
+					got := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+
+						`"name":"call_tool_read","arguments":{"name":"files:`+way+`","args":{}}}}`)
 					marks += strings.Count(got.Body, "[secret]")
 				}
 				issuer.EndAccess()

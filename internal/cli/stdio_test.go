@@ -73,6 +73,7 @@ func echoing(t *testing.T) (dir string) {
 }
 
 func TestStdioURL(t *testing.T) {
+	t.Parallel()
 	p := start(t, echoing(t))
 	session, log, err := stdio(t, "--url", p.URL)
 	require.OK(t, err)
@@ -87,6 +88,7 @@ func TestStdioURL(t *testing.T) {
 }
 
 func TestStdioDir(t *testing.T) {
+	t.Parallel()
 	dir := echoing(t)
 	addr := local.Addr(t)
 	session, _, err := stdio(t, "--dir", dir, "--addr", addr)
@@ -129,6 +131,7 @@ func gated(t *testing.T) (dir string, asked, gate chan struct{}) {
 // waits for the first sync. The shared gateway continues for the second client after the first has
 // left.
 func TestStdioWaitsForFirstSync(t *testing.T) {
+	t.Parallel()
 	dir, asked, gate := gated(t)
 	go func() {
 		<-asked
@@ -256,6 +259,7 @@ func TestStdioRefuses(t *testing.T) {
 
 // If the gateway of a folder cannot start or serve, the person who started stdio gets the reason.
 func TestStdioDirSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
 	session, log, err := stdio(t, "--dir", dir, "--addr", local.Addr(t))

@@ -42,6 +42,7 @@ func installing(t *testing.T) (dir, until string) {
 // command. The next client waits for the sync, and still works after the first client's gateway has
 // ended.
 func TestFirstSyncOutlivesItsClient(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(cmd *exec.Cmd, in io.Closer) error{
 		"closes standard input": func(_ *exec.Cmd, in io.Closer) error { return in.Close() },
 		"sends SIGTERM to the processes": func(cmd *exec.Cmd, _ io.Closer) error {
@@ -52,6 +53,7 @@ func TestFirstSyncOutlivesItsClient(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir, until := installing(t)
 			addr := local.Addr(t)
 			self, err := os.Executable()

@@ -86,6 +86,7 @@ func (p *process) terminate() string {
 }
 
 func TestSIGTERMDuringACall(t *testing.T) {
+	t.Parallel()
 	called, release := make(chan struct{}), make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Options{
 		Tools: []json.RawMessage{upstreamtest.Tool("wait", "Wait.", `{"readOnlyHint":true}`)},
@@ -112,6 +113,7 @@ func TestSIGTERMDuringACall(t *testing.T) {
 }
 
 func TestSIGTERMDuringASync(t *testing.T) {
+	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Options{})
 	s.Fail(upstreamtest.Hang())
 	dir := t.TempDir()
@@ -124,6 +126,7 @@ func TestSIGTERMDuringASync(t *testing.T) {
 }
 
 func TestSIGTERMEndsTheSessions(t *testing.T) {
+	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Options{
 		Protocols: upstreamtest.Legacy, Sessions: true, Tools: []json.RawMessage{upstreamtest.Tool("look", "Look.", `{"readOnlyHint":true}`)},
 	})

@@ -35,7 +35,5 @@ func TestStopSession(t *testing.T) {
 	d.do(0, "stop")
 	d.do(1, "stop", "undo", "fs")
 	d.refusals("stop")
-	d.refusals("stop", "fs", "--reason", "no")
-	d.refusals("stop", "undo", "fs")
 	d.check("stop")
 }

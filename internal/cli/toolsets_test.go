@@ -98,7 +98,8 @@ func setups() []setup {
 			{"unknown, and not offered", "/x/nope",
 				headers("X-MCP-Toolsets", "zap", "X-MCP-Tools", "get_folder"), expectation{
 					status: http.StatusBadRequest, message: unknown,
-					data: `{"unknown_toolsets":["nope","zap"],"unknown_tools":["get_folder"],"conflicts":[]}`,
+					data: `{"unknown_toolsets":["nope","zap"],"unknown_tools":["get_folder"],` +
+						`"conflicts":[]}`,
 				}},
 		}},
 		{`{}`, []string{"folders"}, []selecting{
