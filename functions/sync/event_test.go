@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestParseEvent(t *testing.T) {
@@ -30,9 +32,7 @@ func TestParseEvent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := parseEvent([]byte(c.payload))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			if got != c.want || got.asksSync() != c.asksSync {
 				t.Errorf("event %+v, asksSync %t; want %+v, %t", got, got.asksSync(), c.want,
 					c.asksSync)

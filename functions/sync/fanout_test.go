@@ -66,7 +66,7 @@ func TestWork(t *testing.T) {
 		"poisoned": {sqsEvent(t, "arn:x"), catalog.LoadReport{}, nil, "cannot be read",
 			"invalid", 0},
 		"from a later version": {sqsEvent(t, `{"format":2}`), catalog.LoadReport{}, nil,
-			"cannot be read", "form 2", 0},
+			"cannot be read", "format 2", 0},
 		"without servers": {sqsEvent(t, job(t)), catalog.LoadReport{}, catalog.ErrJob,
 			"cannot be read", "cannot be read", 1},
 		"direct invocation": {[]byte(`{}`), catalog.LoadReport{}, nil,

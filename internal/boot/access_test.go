@@ -122,9 +122,7 @@ func TestWhereApproversSignIn(t *testing.T) {
 
 func TestTokenKeyDoesNotPrint(t *testing.T) {
 	s, err := Load(environ([]string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "settings", slog.Any("settings", s))
 	if out := fmt.Sprintf("%v %+v %#v", s, s, s) + log.String(); strings.Contains(out, "tests alone") {
@@ -138,9 +136,7 @@ func TestLoadAccessIAMTiers(t *testing.T) {
 		"PORTCULLIS_IAM_TIERS=read,write": {tool.Read, tool.Write},
 	} {
 		s, err := Load(environ([]string{"PORTCULLIS_AUTH=iam", env}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if d := cmp.Diff(want, s.Access.IAMTiers); d != "" || s.Access.IAMServers != nil {
 			t.Errorf("%s: servers %v, tiers (-want +got):\n%s", env, s.Access.IAMServers, d)
 		}
@@ -200,9 +196,7 @@ func TestLoadRoles(t *testing.T) {
 		"PORTCULLIS_VIEWERS=staff, sales", "PORTCULLIS_APPROVERS=gate-approvers, db-team = postgres | mysql", "PORTCULLIS_OPERATORS=ops", "PORTCULLIS_ADMIN_GROUP=gatekeepers",
 		"PORTCULLIS_ADMIN_CLAIM=roles",
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	want := identity.Roles{
 		Viewers: []string{"staff", "sales"}, Approvers: []identity.ApproverGroup{{Group: "gate-approvers"}, {Group: "db-team", Servers: []string{"postgres", "mysql"}}},
 		Operators: []string{"ops", "gatekeepers"},

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // cpuTime returns the processor time of the cheapest of several runs of each function. The runs
@@ -52,15 +53,11 @@ func shortKeys(size int) string {
 func TestCostOfABadToken(t *testing.T) {
 	const most = 5 * time.Millisecond
 	s, err := Load(environ([]string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	folder := t.TempDir()
 	approvals := bolttest.Open(t, folder)
 	handler, err := New(s, Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: token.NewStore(approvals)}, Options{}).Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	body, bearer := shortKeys(4<<20), "Bearer "+token.New().Reveal()
 
 	t.Run("on a laptop", func(t *testing.T) {
@@ -89,14 +86,10 @@ func TestCostOfABadToken(t *testing.T) {
 				"requestContext": map[string]any{"http": map[string]any{"method": "POST", "path": "/mcp", "sourceIp": "203.0.113.7"}, "stage": "$default"},
 				"body":           text, "isBase64Encoded": base64ed,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			decode := func() {
 				var e struct{ Body string }
-				if err := json.Unmarshal(event, &e); err != nil {
-					t.Fatal(err)
-				}
+				require.OK(t, json.Unmarshal(event, &e))
 				if base64ed {
 					if _, err := base64.StdEncoding.DecodeString(e.Body); err != nil {
 						t.Fatal(err)

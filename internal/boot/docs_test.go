@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestSettingsOfAccessAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/authentication.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	known := append([]string{"PORTCULLIS_AUTH", "PORTCULLIS_BASE_URL", "PORTCULLIS_ADMIN_URL", sealKeySetting, clientName, secretName, signInName}, issuerNames...)
 	for _, names := range accessNames() {
 		known = append(known, names...)
@@ -37,9 +37,7 @@ func TestSettingsOfAccessAreDocumented(t *testing.T) {
 // The test uses the page's environments for each issuer unchanged.
 func TestIssuersOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/authentication.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	taken := 0
 	for _, b := range blocks {

@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // urlEvent returns an event of a Function URL. Its Host header comes from the sender.
@@ -19,13 +20,9 @@ func urlEvent(t *testing.T, method, path, domain string, headers map[string]stri
 		"version": "2.0", "rawPath": path, "headers": headers,
 		"requestContext": map[string]any{"domainName": domain, "stage": "$default", "http": map[string]string{"method": method, "path": path, "sourceIp": "203.0.113.7"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var e apigw.Event
-	if err := json.Unmarshal(data, &e); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, json.Unmarshal(data, &e))
 	return e
 }
 
@@ -36,13 +33,9 @@ func TestAddressOfAFunctionURL(t *testing.T) {
 	s, err := Load(environ([]string{
 		"PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_STREAMING=url", "PORTCULLIS_ADMIN_URL=" + admin + "/",
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	h, err := New(s, Stores{Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{}}, Options{}).PublicAnywhere(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	front := apigw.NewStream(h, nil)
 	for _, tt := range []struct {
 		name, method, path, domain string
@@ -63,13 +56,9 @@ func TestAddressOfAFunctionURL(t *testing.T) {
 				headers[name] = value
 			}
 			a, err := front.Answer(t.Context(), urlEvent(t, tt.method, tt.path, tt.domain, headers))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			body, err := io.ReadAll(a.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			said := a.Headers["Www-Authenticate"] + string(body)
 			if a.StatusCode != tt.status || !strings.Contains(said, tt.want) || strings.Contains(said, "evil") {
 				t.Errorf("%d %s, want %d and %s", a.StatusCode, said, tt.status, tt.want)

@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // The answer contains only the condition, one word, for every request.
@@ -42,9 +43,7 @@ func TestHealthz(t *testing.T) {
 			}
 			objects.OnGet = func(context.Context, string) error { return tt.fault }
 			handler, err := New(settings, stores, Options{}).Public()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			for _, credential := range []string{"", "Bearer x", "Basic eA=="} {
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz?verbose=1", nil)
 				r.Header.Set("Authorization", credential)

@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // The metric ConfigStale counts an unused policy like an unused config, because the operators'
@@ -35,9 +36,7 @@ func TestSyncCountsAStaleFile(t *testing.T) {
 				case "":
 					return
 				case "gone":
-					if err := objects.Delete(t.Context(), key); err != nil {
-						t.Fatal(err)
-					}
+					require.OK(t, objects.Delete(t.Context(), key))
 					return
 				}
 				if _, err := objects.Put(t.Context(), key, []byte(data), ""); err != nil {
@@ -61,9 +60,7 @@ func TestSyncCountsAStaleFile(t *testing.T) {
 			var got []float64
 			for line := range strings.Lines(out.String()) {
 				var m struct{ ConfigStale *float64 }
-				if err := json.Unmarshal([]byte(line), &m); err != nil {
-					t.Fatal(err)
-				}
+				require.OK(t, json.Unmarshal([]byte(line), &m))
 				if m.ConfigStale != nil {
 					got = append(got, *m.ConfigStale)
 				}

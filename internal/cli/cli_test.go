@@ -5,6 +5,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // For each line, parseServe returns the same result as the grammar of all commands, or leaves the
@@ -35,13 +37,9 @@ func TestParseServe(t *testing.T) {
 			continue
 		}
 		parser, err := kong.New(&cli{}, vars, grammarOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		whole, err := parser.Parse(tt.line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		read := func(c *kong.Context) any { return c.Selected().Target.Interface() }
 		if diff := cmp.Diff(read(whole), read(command)); diff != "" {
 			t.Errorf("parseServe and the whole grammar read %q differently:\n%s", tt.line, diff)

@@ -70,15 +70,3 @@ func TestTwoPeopleAtTheIssuer(t *testing.T) {
 		t.Errorf("sam: %d %s, %+v", status, body, state())
 	}
 }
-
-// Without sign-in at an issuer, the program cannot distinguish two people, and reports that.
-func TestTwoPeopleWithoutIssuer(t *testing.T) {
-	h := newFleet(t, "token")
-	file := filepath.Join(h.folder, filepath.FromSlash(config.Key))
-	require.OK(t, os.MkdirAll(filepath.Dir(file), 0o700))
-	require.OK(t, os.WriteFile(file, []byte(`{"mcpServers":{},"review":{"four_eyes":"destructive"}}`), 0o600))
-	a := h.start().Send("/admin/health", "", "Accept: application/json", "Authorization: Bearer "+h.boot.Reveal())
-	if !strings.Contains(a.Body, "four_eyes_without_issuer") {
-		t.Errorf("health: %s", a.Body)
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // The gateway reads the signer from the fields that API Gateway adds to the event, and never from
@@ -22,16 +23,12 @@ func TestSignerOfAnEvent(t *testing.T) {
 			"PORTCULLIS_AUTH": "iam", "PORTCULLIS_IAM_SERVERS": "files", "PORTCULLIS_IAM_ADMINS": "arn:aws:sts::123456789012:assumed-role/admin/*",
 		}[name]
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	folder := t.TempDir()
 	approvals := bolttest.Open(t, folder)
 	p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: token.NewStore(approvals)}, boot.Options{})
 	handler, err := bootadmin.Everything(p, bootadmin.Browsers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	gate := apigw.New(handler, nil)
 	status := func(path, signer string, headers map[string]string) int {
 		headers["content-type"] = "application/json"
@@ -42,17 +39,11 @@ func TestSignerOfAnEvent(t *testing.T) {
 		event, err := json.Marshal(map[string]any{
 			"version": "2.0", "rawPath": path, "headers": headers, "requestContext": request, "body": `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		out, err := gate.Invoke(t.Context(), event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		var answer struct{ StatusCode int }
-		if err := json.Unmarshal(out, &answer); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, json.Unmarshal(out, &answer))
 		return answer.StatusCode
 	}
 	signature := func() map[string]string {

@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // If a store does not answer a call, the client sends the call again, even if the caller has no
@@ -32,9 +33,7 @@ func TestStoresThatDoNotAnswer(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	aws, err := NewClients(boot.Settings{Bucket: "bucket", Table: "table"}, slog.New(slog.DiscardHandler), s3.Open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if _, err := stop.Read(t.Context(), aws.Stores.Approvals); err != nil || calls.Load() != 2 {
 		t.Errorf("after %d calls: %v", calls.Load(), err)
 	}
