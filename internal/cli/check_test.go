@@ -103,7 +103,7 @@ forbid (principal, action, resource == Tool::"fetch");
 // The check prints warnings, and what each rule matches in the folder's catalog. The catalog was
 // made from another config.
 func TestCheckMatches(t *testing.T) {
-	o := newToolsetGateway(t, "search", `{}`)
+	o := startTwoServers(t, "search", `{}`)
 	require.OK(t, o.stop())
 	config := `{
   "mcpServers": {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
@@ -36,15 +35,6 @@ type mcpClient struct {
 	protocol protocol
 	path     string      // after /mcp
 	header   http.Header // in addition to the protocol's headers
-
-	capabilities map[string]any // declared capabilities; nil: none
-}
-
-// declares returns the capabilities for a request. Without capabilities it returns an empty object.
-func (c *mcpClient) declares() map[string]any {
-	all := map[string]any{}
-	maps.Copy(all, c.capabilities)
-	return all
 }
 
 // An answer is an HTTP answer that contains a JSON-RPC answer.
@@ -63,7 +53,7 @@ func (c *mcpClient) open() answer {
 	c.T.Helper()
 	if c.protocol.opening == "initialize" {
 		return c.send("initialize", map[string]any{
-			"protocolVersion": c.protocol.version, "capabilities": c.declares(), "clientInfo": map[string]any{"name": "test", "version": "1"},
+			"protocolVersion": c.protocol.version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"},
 		})
 	}
 	return c.send(c.protocol.opening, map[string]any{})
@@ -84,7 +74,7 @@ func (c *mcpClient) send(method string, params map[string]any) answer {
 		params["_meta"] = map[string]any{
 			"io.modelcontextprotocol/protocolVersion":    c.protocol.version,
 			"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "test", "version": "1"},
-			"io.modelcontextprotocol/clientCapabilities": c.declares(),
+			"io.modelcontextprotocol/clientCapabilities": map[string]any{},
 		}
 		header.Set("Mcp-Method", method)
 		if name, ok := params["name"].(string); ok {
@@ -138,15 +128,3 @@ func (c *mcpClient) listed() []string {
 	}
 	return names
 }
-
-// headers returns headers from name, value, name, value …; a name may repeat.
-func headers(pairs ...string) http.Header {
-	h := http.Header{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		h.Add(pairs[i], pairs[i+1])
-	}
-	return h
-}
-
-// direct returns the name of a tool in direct mode.
-func direct(id string) string { return strings.Replace(id, ":", "__", 1) }

@@ -253,12 +253,6 @@ func TestApprovalsCommand(t *testing.T) {
 		err := run(t.Context(), append(args, "--dir", s.dir, "--actor", "ann"), &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard})
 		return out.String(), err
 	}
-	if out, err := command("approvals", "restore"); err != nil || out != "0 records reconciled; no other record was lost\n" {
-		t.Errorf("restore without a loss prints %q, %v", out, err)
-	}
-	if _, err := command("approvals", "forget"); err == nil || !strings.Contains(err.Error(), "unexpected argument forget") {
-		t.Errorf("an unknown subcommand: %v", err)
-	}
 	s.check(os.WriteFile(path, []byte("damaged"), 0o600))
 	if _, err := command("serve", "--addr", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis approvals restore --dir") {
 		t.Errorf("start with a damaged file: %v, want the file's path and the command that "+

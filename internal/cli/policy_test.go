@@ -37,7 +37,7 @@ func (p *program) health() health {
 func TestBadPolicy(t *testing.T) {
 	const good = `@id("no-deletes") @reason("Deletes go through the platform team.") @contact("platform@example.com")
 forbid (principal, action, resource) when { resource.name like "delete_*" };`
-	o := newToolsetGateway(t, "search", `{}`)
+	o := startTwoServers(t, "search", `{}`)
 	if got := o.Call("call_tool_destructive", map[string]any{"name": "files:delete_file"}); got.IsError {
 		t.Fatalf("the call without a policy answers %s", got.Raw)
 	}
@@ -47,7 +47,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 		return got.IsError && strings.Contains(got.Text, "disabled_by_config") &&
 			strings.Contains(got.Text, "Deletes go through the platform team. (rule no-deletes, contact platform@example.com)")
 	}
-	local.Until(t, "the new policy locks the tool", func() bool { return locked(o.program) })
+	local.Until(t, "the new policy locks the tool", func() bool { return locked(o) })
 	version := o.health().State.Policy.Version
 
 	programtest.WritePolicy(t, o.dir, "@id(\"typo\")\nforbid (principal, action, resource) when { resource.nam == \"x\" };")
@@ -55,7 +55,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 		r := p.health().Reasons
 		return len(r) == 1 && r[0].Code == "policy_refused"
 	}
-	local.Until(t, "the health says that the policy is stale", func() bool { return stale(o.program) })
+	local.Until(t, "the health says that the policy is stale", func() bool { return stale(o) })
 	check := func(p *program) {
 		t.Helper()
 		h := p.health()
@@ -72,7 +72,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 			t.Errorf("a call that the last good policy permits answers %s", got.Raw)
 		}
 	}
-	check(o.program)
+	check(o)
 	require.OK(t, o.stop())
 	again := start(t, o.dir)
 	check(again)

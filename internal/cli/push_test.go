@@ -36,14 +36,6 @@ func do(t *testing.T, objects object.Store, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestPushVariables(t *testing.T) {
-	dir := configFolder(t, map[string]string{"mcp_config.json": `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","headers":{"Authorization":"Bearer ${env:FS_TOKEN}"}}}}`})
-	out, err := do(t, &objecttest.Mem{}, "--dir", dir)
-	if err != nil || !strings.Contains(out, `warning: mcpServers.fs.headers.Authorization: ${env:FS_TOKEN} is read from the environment of the functions`) {
-		t.Errorf("push said %q, %v", out, err)
-	}
-}
-
 // A push of a folder without a policy does not remove the stored policy. The output names the
 // policy that applies.
 func TestPushWithoutPolicy(t *testing.T) {

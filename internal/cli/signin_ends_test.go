@@ -23,14 +23,19 @@ import (
 
 // A listener is a target of notices.
 type listener struct {
-	mu  sync.Mutex
-	got []string
+	mu   sync.Mutex
+	down bool
+	got  []string
 }
 
-func (l *listener) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.down {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	l.got = append(l.got, string(body))
 }
 

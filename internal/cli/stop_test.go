@@ -12,14 +12,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/user"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
@@ -282,19 +279,4 @@ func TestProgressOnATerminal(t *testing.T) {
 			t.Errorf("for an unknown total it draws %q", got)
 		}
 	})
-}
-
-// The flags have the defaults that the docs describe.
-func TestFlagDefaults(t *testing.T) {
-	var c cli
-	parser, err := kong.New(&c, grammarOptions(), kong.Vars{"user": osUser(), "version": ""})
-	require.OK(t, err)
-	_, err = parser.Parse([]string{"serve", "--dir", "d"})
-	u, unknown := user.Current()
-	if unknown != nil {
-		t.Fatal(unknown)
-	}
-	if want := (serveCmd{Dir: "d", Actor: u.Username, Addr: "127.0.0.1:8080"}); err != nil || c.Serve != want {
-		t.Errorf("serve = %+v, %v; want %+v", c.Serve, err, want)
-	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,8 +12,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
-	"github.com/portcullis-mcp/portcullis/test/require"
-	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -49,43 +46,16 @@ func startShared(t *testing.T) *sharedGateway {
 	locked := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
 		upstreamtest.Tool("ask", "Waits for a person.", readOnly), upstreamtest.Tool("open_stateless", "Is granted.", readOnly), upstreamtest.Tool("open_handshake", "Is granted.", readOnly),
 	}})
-	book := []json.RawMessage{upstreamtest.Tool("book", "Asks, and books.", readOnly)}
-	parks := upstreamtest.New(t, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: book})
-	parks.FailOn("tools/call", -1, upstreamtest.Ask(mcp.MethodElicit, `{"content":[{"type":"text","text":%s}]}`))
-	passes := upstreamtest.New(t, upstreamtest.Options{Protocols: upstreamtest.Modern, Tools: book, Call: asksOnce})
-	path, env := stdiotest.Program(t, stdiotest.Legacy)
-	config, err := json.Marshal(map[string]any{
-		"mcpServers": map[string]any{
-			"notes":  map[string]any{"url": notes.URL, "approval": "off"},
-			"prog":   map[string]any{"command": path, "env": env, "approval": "off"},
-			"parks":  map[string]any{"url": parks.URL, "approval": "off"},
-			"passes": map[string]any{"url": passes.URL, "approval": "off"},
-			"locked": map[string]any{"url": locked.URL, "approval": "manual"},
-		},
-		"gateway": map[string]any{"requests": true},
-	})
-	require.OK(t, err)
-	programtest.WriteConfig(t, dir, string(config))
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {
+		"notes": {"url": %q, "approval": "off"}, "locked": {"url": %q, "approval": "manual"}
+	}, "gateway": {"requests": true}}`, notes.URL, locked.URL))
 	s.program = startWith(t, map[string]string{
 		"PORTCULLIS_AUTH": "jwt", "PORTCULLIS_ISSUER": s.issuer.URL, "PORTCULLIS_AUDIENCE": s.audience, "PORTCULLIS_ID_CLAIM": "azp", "PORTCULLIS_DEFAULT_SERVERS": "*",
-	}, dir, "--addr", addr, "--allow-commands")
+	}, dir, "--addr", addr)
 	s.Admin = s.issuer.Token(s.audience, map[string]any{"sub": "op", "azp": "ops", "scope": "portcullis:admin"})
 	// stop the gateway before the servers, which wait for their clients
 	t.Cleanup(func() { _ = s.stop() })
 	return s
-}
-
-// asksOnce answers the first call with a question. The next call contains the client's answer, and
-// asksOnce returns that answer as the result.
-func asksOnce(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
-	var p struct{ InputResponses json.RawMessage }
-	if err := json.Unmarshal(c.Params, &p); err != nil {
-		return nil, err
-	}
-	if p.InputResponses == nil {
-		return json.RawMessage(`{"resultType":"input_required","requestState":"own","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}`), nil
-	}
-	return json.Marshal(map[string]any{"resultType": "complete", "content": []map[string]any{{"type": "text", "text": string(p.InputResponses)}}})
 }
 
 // as returns a client for a caller. Its token is new each time.
@@ -93,8 +63,7 @@ func (s *sharedGateway) as(t *testing.T, e protocol, who caller) *mcpClient {
 	t.Helper()
 	token := s.issuer.Token(s.audience, map[string]any{"azp": who.azp, "sub": who.sub, "scope": "portcullis:destructive"})
 	return &mcpClient{
-		program: s.with(t), protocol: e, header: headers("Authorization", "Bearer "+token),
-		capabilities: map[string]any{"elicitation": map[string]any{}},
+		program: s.with(t), protocol: e, header: http.Header{"Authorization": {"Bearer " + token}},
 	}
 }
 
@@ -107,11 +76,11 @@ func (c *mcpClient) in(session string) *mcpClient {
 }
 
 // says calls an upstream tool, and returns the text of its result, or of the refusal.
-func (c *mcpClient) says(tool string, args, more map[string]any) string {
+func (c *mcpClient) says(tool string, args map[string]any) string {
 	c.T.Helper()
-	params := map[string]any{"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": args}}
-	maps.Copy(params, more)
-	a := c.send("tools/call", params)
+	a := c.send("tools/call", map[string]any{
+		"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": args},
+	})
 	var r struct{ Content []struct{ Text string } }
 	if a.Error != nil || json.Unmarshal(a.Result, &r) != nil || len(r.Content) == 0 {
 		return fmt.Sprintf("%d %s", a.Status, a.Body)
@@ -130,22 +99,9 @@ type keptThing struct {
 
 var userKeys = []keptThing{
 	{"upstream session", "", func(_ *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
-		ann.says("notes:write", map[string]any{"text": "of ann"}, nil)
-		return func(c *mcpClient) string { return "read " + c.says("notes:read", map[string]any{}, nil) }
+		ann.says("notes:write", map[string]any{"text": "of ann"})
+		return func(c *mcpClient) string { return "read " + c.says("notes:read", map[string]any{}) }
 	}, "of ann"},
-	{"program", "", func(_ *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
-		_, of, _ := strings.Cut(ann.says("prog:count", map[string]any{}, nil), " of ")
-		return func(c *mcpClient) string {
-			_, pid, ok := strings.Cut(c.says("prog:count", map[string]any{}, nil), " of ")
-			return fmt.Sprintf("%t, in ann's program: %t", ok, pid == of)
-		}
-	}, "in ann's program: true"},
-	{"parked call", "stateless", func(t *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
-		return resumes(t, ann, "parks:book")
-	}, "Rome"},
-	{"request state", "stateless", func(t *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
-		return resumes(t, ann, "passes:book")
-	}, "Rome"},
 	{"client session", "handshake", func(t *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		id := ann.open().Header.Get(mcp.HeaderSession)
 		if id == "" {
@@ -163,31 +119,10 @@ var userKeys = []keptThing{
 		name := "locked:open_" + ann.protocol.name
 		s.allow(ann.requests(name)) // the tool's answer is its name
 		return func(c *mcpClient) string {
-			line, _, _ := strings.Cut(c.says(name, map[string]any{}, nil), "\n")
+			line, _, _ := strings.Cut(c.says(name, map[string]any{}), "\n")
 			return line
 		}
 	}, "open_"},
-}
-
-// resumes makes ann call a tool that asks a question. The returned function sends the answer to the
-// question as any caller.
-func resumes(t *testing.T, ann *mcpClient, tool string) func(*mcpClient) string {
-	params := map[string]any{"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": map[string]any{}}}
-	asked := ann.send("tools/call", params)
-	var r struct {
-		InputRequests map[string]json.RawMessage
-		RequestState  string
-	}
-	if err := json.Unmarshal(asked.Result, &r); err != nil || r.RequestState == "" {
-		t.Fatalf("no question: %s", asked.Body)
-	}
-	answers := map[string]any{}
-	for key := range r.InputRequests {
-		answers[key] = map[string]any{"action": "accept", "content": map[string]any{"x": "Rome"}}
-	}
-	return func(c *mcpClient) string {
-		return c.says(tool, map[string]any{}, map[string]any{"inputResponses": answers, "requestState": r.RequestState})
-	}
 }
 
 // requests requests a locked tool, and returns the id of the request.

@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -64,88 +65,12 @@ const (
 	ruleB = `@id("b") forbid (principal == Agent::"ci", action, resource == Tool::"files:list");`
 )
 
-// The result of TestBetween.
-const asJSON = `{
-  "servers": {
-    "added": [
-      "new"
-    ],
-    "removed": [
-      "old"
-    ]
-  },
-  "members": [
-    {
-      "path": "mcpServers.files.disabled_tools",
-      "how": "changed",
-      "added": [
-        "delete"
-      ]
-    },
-    {
-      "path": "mcpServers.files.headers.Authorization",
-      "how": "changed"
-    },
-    {
-      "path": "mcpServers.files.headers.X-Team",
-      "how": "added"
-    },
-    {
-      "path": "mcpServers.files.required",
-      "how": "added",
-      "is": "true"
-    },
-    {
-      "path": "mcpServers.files.timeout",
-      "how": "removed",
-      "was": "\"5s\""
-    },
-    {
-      "path": "mcpServers.files.url",
-      "how": "changed"
-    },
-    {
-      "path": "notify",
-      "how": "changed"
-    },
-    {
-      "path": "tools",
-      "how": "added",
-      "is": "{\"confirm\":[\"new:*\"]}"
-    }
-  ],
-  "rules": {
-    "added": [
-      "b"
-    ],
-    "removed": [
-      "a"
-    ]
-  },
-  "tools": {
-    "denied": [
-      "files:delete"
-    ],
-    "denied_some": [
-      "files:list"
-    ],
-    "freed": [
-      "files:get"
-    ],
-    "gone": [
-      "old:x"
-    ]
-  }
-}`
-
 func TestBetween(t *testing.T) {
 	snap := snapshot(t, "files:delete", "files:get", "files:list", "files:zip", "old:x")
 	d := difference.Between(files(t, one, ruleA), files(t, two, ruleB), snap)
 	got, err := json.MarshalIndent(d, "", "  ")
 	require.OK(t, err)
-	if string(got) != asJSON {
-		t.Errorf("%s", got)
-	}
+	golden.Check(t, "testdata/between.json", string(got)+"\n")
 	if strings.Contains(string(got), "s3cr3t") {
 		t.Error("the output contains a secret")
 	}
