@@ -76,16 +76,3 @@ func TestKeyStaysOnThisMachine(t *testing.T) {
 		}
 	}
 }
-
-// A process that opens the approvals removes the info file of a killed gateway, so that no command
-// uses it.
-func TestOpenRemovesStaleInfoFile(t *testing.T) {
-	dir := t.TempDir()
-	require.OK(t, folder.WriteInfo(dir, folder.Info{Address: "http://127.0.0.1:1", PID: os.Getpid(), Key: true}))
-	s, err := folder.OpenApprovals(dir, nil)
-	require.OK(t, err)
-	defer s.Close()
-	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
-		t.Error("the info file was not removed")
-	}
-}

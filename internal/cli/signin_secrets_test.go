@@ -73,52 +73,46 @@ func (e *echo) front(next http.Handler) http.Handler {
 // A server repeats the tokens that it receives in results, errors and refusals, even a token from
 // before a refresh. The fixtures find no token in an answer, log, audit line or file of the gateway.
 func TestTokensStaySecret(t *testing.T) {
-	for name, o := range map[string]upstreamtest.Options{
-		"stateless": {Protocols: upstreamtest.Modern},
-		"handshake": {Protocols: upstreamtest.Legacy, Sessions: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e, issuer := new(echo), issuertest.New(t, issuertest.Habits{})
-			o.Front = func(next http.Handler) http.Handler { return issuer.Front("read")(e.front(next)) }
-			ways := []string{
-				"in_text", "in_tool_error", "in_error", "in_refusal", "in_failure", "in_nonsense",
-			}
-			var tools []json.RawMessage
-			for _, way := range ways {
-				tools = append(tools, upstreamtest.Tool(way, "Repeat.", `{"readOnlyHint":true}`))
-			}
-			all := servers(upstreamtest.Fleet(t, map[string][]json.RawMessage{"files": tools}, o))
-			dir := t.TempDir()
-			programtest.WriteConfig(t, dir, all.config(each(""), ""))
-			s := newTerminal(t, map[string]string{dir: "gate", osUser(): "ada"})
-			s.browse = browseTo(t)
-			s.must(1, "sync", "--dir", dir)
-			s.must(0, "servers", "login", "files", "--dir", dir)
-
-			p := start(t, dir)
-			marks := 0
-			for range 3 { // each round has another token
-				for _, way := range ways {
-					got := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+
-						`"name":"call_tool_read","arguments":{"name":"files:`+way+`","args":{}}}}`)
-					marks += strings.Count(got.Body, "[secret]")
-				}
-				issuer.EndAccess()
-			}
-			require.OK(t, p.stop())
-			if len(e.seen) < 3 {
-				t.Errorf("the server saw %d tokens", len(e.seen))
-			}
-			if marks < 3*3 {
-				t.Errorf("only %d tokens were removed from answers", marks)
-			}
-			s.must(0, "servers", "files", "--dir", dir)
-			s.must(1, "doctor", "--dir", dir)
-			if text := s.text.String(); !strings.Contains(text, "server_insufficient_scope") ||
-				!strings.Contains(text, "has: write.") {
-				t.Errorf("the refused call is not reported:\n%s", text)
-			}
-			s.must(0, "audit", "--dir", dir)
-		})
+	e, issuer := new(echo), issuertest.New(t, issuertest.Habits{})
+	o := upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true}
+	o.Front = func(next http.Handler) http.Handler { return issuer.Front("read")(e.front(next)) }
+	ways := []string{
+		"in_text", "in_tool_error", "in_error", "in_refusal", "in_failure", "in_nonsense",
 	}
+	var tools []json.RawMessage
+	for _, way := range ways {
+		tools = append(tools, upstreamtest.Tool(way, "Repeat.", `{"readOnlyHint":true}`))
+	}
+	all := servers(upstreamtest.Fleet(t, map[string][]json.RawMessage{"files": tools}, o))
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, all.config(each(""), ""))
+	s := newTerminal(t, map[string]string{dir: "gate", osUser(): "ada"})
+	s.browse = browseTo(t)
+	s.must(1, "sync", "--dir", dir)
+	s.must(0, "servers", "login", "files", "--dir", dir)
+
+	p := start(t, dir)
+	marks := 0
+	for range 3 { // each round has another token
+		for _, way := range ways {
+			got := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+
+				`"name":"call_tool_read","arguments":{"name":"files:`+way+`","args":{}}}}`)
+			marks += strings.Count(got.Body, "[secret]")
+		}
+		issuer.EndAccess()
+	}
+	require.OK(t, p.stop())
+	if len(e.seen) < 3 {
+		t.Errorf("the server saw %d tokens", len(e.seen))
+	}
+	if marks < 3*3 {
+		t.Errorf("only %d tokens were removed from answers", marks)
+	}
+	s.must(0, "servers", "files", "--dir", dir)
+	s.must(1, "doctor", "--dir", dir)
+	if text := s.text.String(); !strings.Contains(text, "server_insufficient_scope") ||
+		!strings.Contains(text, "has: write.") {
+		t.Errorf("the refused call is not reported:\n%s", text)
+	}
+	s.must(0, "audit", "--dir", dir)
 }

@@ -87,58 +87,11 @@ func TestStdioURL(t *testing.T) {
 	}
 }
 
+// Two clients start at the same time on a folder without a catalog, and share one gateway. The first
+// answer to each waits for the first sync. The second client continues after the first has left.
 func TestStdioDir(t *testing.T) {
 	t.Parallel()
-	dir := echoing(t)
-	addr := local.Addr(t)
-	session, _, err := stdio(t, "--dir", dir, "--addr", addr)
-	require.OK(t, err)
-	works(t, session)
-	if resp, err := http.Get("http://" + addr + "/healthz"); err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("/healthz of the gateway that stdio started: %v, %v", resp, err)
-	}
-	second, _, err := stdio(t, "--dir", dir, "--addr", addr) // forwards to the first
-	require.OK(t, err)
-	works(t, second)
-	require.OK(t, second.Close())
-	if err := session.Close(); err != nil {
-		t.Errorf("Close = %v", err)
-	}
-	// no process has the file open now
-	store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil)
-	require.OK(t, err)
-	require.OK(t, store.Close())
-}
-
-// gated is like echoing, but its server lists its tools only after gate is closed. The server
-// closes asked at the first request for the list.
-func gated(t *testing.T) (dir string, asked, gate chan struct{}) {
-	t.Helper()
-	asked, gate = make(chan struct{}), make(chan struct{})
-	first := sync.OnceFunc(func() { close(asked) })
-	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("echo", "Says it again.", "")}})
-	s.Fail(func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, next http.Handler) {
-		first()
-		<-gate
-		next.ServeHTTP(w, r)
-	})
-	dir = t.TempDir()
-	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
-	return dir, asked, gate
-}
-
-// Two clients start at the same time on a folder without a catalog. The first answer to each client
-// waits for the first sync. The shared gateway continues for the second client after the first has
-// left.
-func TestStdioWaitsForFirstSync(t *testing.T) {
-	t.Parallel()
-	dir, asked, gate := gated(t)
-	go func() {
-		<-asked
-		time.Sleep(200 * time.Millisecond) // enough for an answer that does not wait
-		close(gate)
-	}()
-	addr := local.Addr(t)
+	dir, addr := echoing(t), local.Addr(t)
 	sessions := make([]*mcp.ClientSession, 2)
 	var starting sync.WaitGroup
 	for i := range sessions {
@@ -158,12 +111,19 @@ func TestStdioWaitsForFirstSync(t *testing.T) {
 	if t.Failed() {
 		t.FailNow()
 	}
-	for i, session := range sessions {
-		if _, err := session.ListTools(t.Context(), nil); err != nil {
-			t.Errorf("client %d, after %d clients have left: %v", i, i, err)
-		}
+	resp, err := http.Get("http://" + addr + "/healthz")
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("/healthz of the gateway that stdio started: %v, %v", resp, err)
+	}
+	for _, session := range sessions {
+		works(t, session)
+		// Close waits for the program, which must end without a signal
 		require.OK(t, session.Close())
 	}
+	// no process has the file open now
+	store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil)
+	require.OK(t, err)
+	require.OK(t, store.Close())
 }
 
 // Answers to agents wait for the first sync, but not longer than their limit. Other answers do not

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -91,15 +89,9 @@ func TestTokenThatCannotBePrinted(t *testing.T) {
 	dir, access := t.TempDir(), programtest.Tokens()
 	programtest.WriteConfig(t, dir, config(""))
 	p := startWith(t, access.Env, dir)
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip("this system has no device that is full")
-	}
-	defer full.Close()
-	var said bytes.Buffer
-	err = run(t.Context(), []string{"token", "make", "--name", "ci", "--servers", "s", "--url", p.URL}, &environment{
-		getenv: bears(access.Admin), stdout: full, stderr: &said,
-	})
+	env := quiet()
+	env.getenv, env.stdout = bears(access.Admin), fullDisk{}
+	err := run(t.Context(), []string{"token", "make", "--name", "ci", "--servers", "s", "--url", p.URL}, env)
 	if err == nil || !strings.Contains(err.Error(), "is lost: portcullis token revoke ") {
 		t.Errorf("token make with a full disk: %v", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
@@ -324,21 +323,6 @@ func TestSignInUnderAReboundName(t *testing.T) {
 		if a := p.signIn(h.owner.Key.Reveal(), "Host: "+host, "Origin: http://"+host); a.Status != want {
 			t.Errorf("%s: %d %s", host, a.Status, a.Body)
 		}
-	}
-}
-
-func TestSessionOfAnExpiredToken(t *testing.T) {
-	h := newFleet(t, "token")
-	p := h.start()
-	kim := p.mint(adminToken)
-	p.signIn(kim.Token)
-	kept, err := token.NewStore(h.data).Token(t.Context(), kim.ID)
-	require.OK(t, err)
-	kept.ExpiresAt = kept.CreatedAt.Add(time.Nanosecond)
-	_, err = token.NewStore(h.data).PutToken(t.Context(), kept)
-	require.OK(t, err)
-	if got := p.actor(p.cookie); got != "" {
-		t.Errorf("the session of an expired token belongs to %q, want no session", got)
 	}
 }
 
