@@ -234,7 +234,7 @@ func TestImportConnectImport(t *testing.T) {
 	}
 }
 
-// An entry that leads to the gateway of the folder is not imported, whatever its name is.
+// An entry that leads to the gateway of the folder is not imported, even under another name.
 func TestImportFindsOwnAddress(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
