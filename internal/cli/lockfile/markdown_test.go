@@ -227,4 +227,13 @@ func TestMarkdownIsBounded(t *testing.T) {
 	if len(one) < 15_000 {
 		t.Errorf("a single item has only %d bytes, although more fit", len(one))
 	}
+	var many []string
+	for n := range 2_000 {
+		many = append(many, fmt.Sprintf(`"parameter_%d":{"type":"string"}`, n))
+	}
+	parameters := definition("x", "", strings.Join(many, ","), "")
+	details["loud:tool_000"] = lockfile.Detail{Before: definition("x", "", path, ""), Now: parameters}
+	if got := report(drifts, details); !strings.Contains(got, " changes more\n") {
+		t.Errorf("the Markdown lists all changes of parameters:\n%s", got[:2000])
+	}
 }
