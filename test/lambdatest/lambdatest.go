@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/repo"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
@@ -45,9 +46,12 @@ const (
 const FunctionARN = "arn:aws:lambda:eu-central-1:123456789012:function:portcullis"
 
 // Build builds the functions (mcp, sync, admin) as the template does, for this machine,
-// and returns the folder with the programs.
+// and returns the folder with the programs. If there are built programs, it returns their folder.
 func Build(t testing.TB, module string, names ...string) string {
 	t.Helper()
+	if built := repo.Programs(); built != "" {
+		return built
+	}
 	dir := t.TempDir()
 	args := []string{"build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
 	for _, name := range names {

@@ -26,6 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/repo"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/secrettest"
 )
@@ -52,6 +53,9 @@ func Main(run func() int) int {
 // Build builds the program, unless it is built already, and returns its path.
 func Build(t testing.TB) string {
 	t.Helper()
+	if built := repo.Programs(); built != "" {
+		return filepath.Join(built, "portcullis")
+	}
 	build.Lock()
 	defer build.Unlock()
 	if build.folder == "" {

@@ -19,3 +19,7 @@ func Path(name string) string {
 	}
 	return filepath.Join(dir, filepath.FromSlash(name))
 }
+
+// Programs returns the folder with the programs that `make test` has built once for all packages,
+// or "". Then each package builds the programs that it needs.
+func Programs() string { return os.Getenv("PORTCULLIS_PROGRAMS") }
