@@ -97,6 +97,11 @@ func (g suite) agentsAsk(t *testing.T) {
 	if w.proxy.Checked() == 0 {
 		t.Error("no call was checked against a role")
 	}
+	for _, f := range []*lambdatest.Function{mcp, sync} {
+		if log := f.Output(); strings.Contains(log, hook.URL) || strings.Contains(log, "whsec_") {
+			t.Errorf("the log contains a secret of a receiver: %s", log)
+		}
+	}
 }
 
 // costOf runs do, and returns how often it called each operation of DynamoDB and Lambda. It omits the

@@ -20,32 +20,36 @@ import (
 // The subtests share the built functions and the emulator, because both are slow to start.
 func TestFunctions(t *testing.T) {
 	g := newSuite(t)
-	t.Run("sync handles every event", g.syncTakesEvents)
-	t.Run("mcp answers every event", g.mcpAnswersEvents)
-	t.Run("people decide", g.peopleDecide)
-	t.Run("people sign in", g.peopleSignIn)
-	t.Run("people sign in at an issuer", g.peopleSignInAtIssuer)
-	t.Run("people stop", g.peopleStop)
-	t.Run("agents ask", g.agentsAsk)
-	t.Run("people get notices", g.tellsPeople)
-	t.Run("calls become rows of the audit", g.logsCalls)
-	t.Run("only admin links the sign-in", g.linksNoSignIn)
-	t.Run("agents have separate sessions", g.agentsKeepApart)
-	t.Run("starts no program", g.startsNoProgram)
-	t.Run("an admin function syncs in its process", g.adminSyncs)
-	t.Run("a start needs settings", g.startNeedsSettings)
-	t.Run("two syncs at once", g.twoSyncs)
 	t.Run("calls of AWS", g.callsOfAWS)
 	t.Run("costs as in the docs", g.costsWhatThePageSays)
-	t.Run("stores fail before the start", g.failBeforeStart)
-	t.Run("stores fail during requests", g.failDuringRequests)
-	t.Run("strangers are refused", g.refusesStrangers)
-	t.Run("fronts answer alike", g.frontsAnswerAlike)
-	t.Run("sessions are sealed", g.sealsSessions)
-	t.Run("the gateway signs in to servers", g.signsInToServers)
-	t.Run("keys of tokens are replaced", g.replacesTokenKey)
-	t.Run("requests are traced", g.tracesRequests)
-	t.Run("progress streams", g.streamsProgress)
+	for name, test := range map[string]func(*testing.T){
+		"sync handles every event":           g.syncTakesEvents,
+		"mcp answers every event":            g.mcpAnswersEvents,
+		"people decide":                      g.peopleDecide,
+		"people sign in":                     g.peopleSignIn,
+		"people sign in at an issuer":        g.peopleSignInAtIssuer,
+		"people stop":                        g.peopleStop,
+		"agents ask":                         g.agentsAsk,
+		"calls become rows of the audit":     g.logsCalls,
+		"only admin links the sign-in":       g.linksNoSignIn,
+		"agents have separate sessions":      g.agentsKeepApart,
+		"starts no program":                  g.startsNoProgram,
+		"an admin function syncs in process": g.adminSyncs,
+		"a start needs settings":             g.startNeedsSettings,
+		"stores fail before the start":       g.failBeforeStart,
+		"stores fail during requests":        g.failDuringRequests,
+		"strangers are refused":              g.refusesStrangers,
+		"sessions are sealed":                g.sealsSessions,
+		"the gateway signs in to servers":    g.signsInToServers,
+		"keys of tokens are replaced":        g.replacesTokenKey,
+		"requests are traced":                g.tracesRequests,
+		"progress streams":                   g.streamsProgress,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of the time the tests wait for processes
+			test(t)
+		})
+	}
 }
 
 func (g suite) syncTakesEvents(t *testing.T) {

@@ -18,17 +18,13 @@ func (g suite) refusesStrangers(t *testing.T) {
 	const audience, key = lambdatest.BaseURL + "/mcp", "/portcullis/probe/token-key"
 	issuer, boot := identitytest.Start(t), token.New()
 	files := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("read_file", "Read a file.", `{"readOnlyHint":true}`, "path")}})
-	vault := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
-		upstreamtest.Tool(probetest.Secret, "it is a secret", `{"readOnlyHint":true}`, "path"),
-		upstreamtest.Tool(probetest.Long, "it is a secret", `{"readOnlyHint":true}`, "path"),
-	}})
 	d := lambdatest.NewStack(t, g.endpoint, g.programs, map[string]string{
 		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_ISSUER": issuer.URL, "PORTCULLIS_AUDIENCE": audience, "PORTCULLIS_ALGORITHMS": "ES256,RS256",
 		"PORTCULLIS_DEFAULT_SERVERS": "files", "PORTCULLIS_TOKEN_KEY": "${ssm:" + key + "}", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(boot),
 	})
 	d.Admin = boot.Reveal()
 	d.Parameter(key, "a key that is for tests alone, of 32 bytes and more")
-	d.Configure(fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"},"vault":{"url":%q,"approval":"off"}}}`, files.URL, vault.URL))
+	d.Configure(fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"}}}`, files.URL))
 	d.Sync(t)
 	admin, one, two := d.Start(t, "admin"), d.Start(t, "mcp"), d.Start(t, "mcp")
 	var agent, revoked struct{ ID, Token string }
@@ -51,11 +47,7 @@ func (g suite) refusesStrangers(t *testing.T) {
 	p := probetest.Gateway{
 		URL: lambdatest.BaseURL, From: one.From, Issuer: issuer, Audience: audience, Agent: agent.Token, Revoked: revoked.Token,
 	}
-	t.Run("out of scope", p.OutOfScope)
 	t.Run("strangers", p.Strangers)
 	t.Run("flood", p.Flood)
-	if n := len(vault.Calls()); n > 0 {
-		t.Errorf("%d calls reached the server out of scope", n)
-	}
 	p.Quiet(t, []byte(one.Output()+two.Output()+admin.Output()))
 }

@@ -45,16 +45,9 @@ func (g suite) sealsSessions(t *testing.T) {
 	if n := w.proxy.Calls()[keyRead]; id == "" || n != 2 { // both versions of the key
 		t.Fatalf("session %q, and the key was read %d times", id, n)
 	}
-	for _, instance := range []*lambdatest.Function{f, w.Start(t, "mcp")} {
-		if a := list(instance, id); a.Status != http.StatusOK {
-			t.Errorf("list in the session: %d %s", a.Status, a.Body)
-		}
+	if a := list(w.Start(t, "mcp"), id); a.Status != http.StatusOK {
+		t.Errorf("list in the session at another instance: %d %s", a.Status, a.Body)
 	}
-	forged := id[:len(id)-2] + "AA"
-	if a := list(f, forged); a.Status != http.StatusNotFound {
-		t.Errorf("forged session: %d %s", a.Status, a.Body)
-	}
-
 	w.ReplaceSealKey()
 	if a := list(w.Start(t, "mcp"), id); a.Status != http.StatusOK {
 		t.Errorf("session after one replacement of the key: %d %s", a.Status, a.Body)
@@ -69,9 +62,6 @@ func (g suite) sealsSessions(t *testing.T) {
 	w.wantQuiet(t, a.Body)
 	if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
 		t.Errorf("session of an unreadable key: %d %v %s", a.Status, a.Header, a.Body)
-	}
-	if r := blind.Call("retrieve_tools", `{"query":"issues"}`); r.IsError {
-		t.Errorf("a client without a session: %s", r.Text)
 	}
 	w.proxy.Set("secretsmanager", lambdatest.None)
 	if a := list(blind, id); a.Status != http.StatusOK {

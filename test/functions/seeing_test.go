@@ -9,10 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
-	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // A receiver records spans.
@@ -91,22 +89,13 @@ func (g suite) tracesRequests(t *testing.T) {
 	if h := w.github.Calls()[0].Header.Get("Traceparent"); h != "" {
 		t.Errorf("a server without trace settings receives the trace %s", h)
 	}
-	lines := f.Output()
-	for _, member := range []string{`"trace_id":"`, `"cold":true`, `"store_ms":`, `"search_ms":`, `"bytes_in":`, `"MemoryUsed":`, `{"Name":"MemoryUsed","Unit":"Megabytes"}`} {
-		if !strings.Contains(lines, member) {
-			t.Errorf("no line contains %s: %s", member, lines)
-		}
+	server.Close()
+	if got := f.Call("retrieve_tools", `{"query":"search issues"}`); got.IsError {
+		t.Errorf("a search without a span receiver answers %s", got.Raw)
 	}
-	if strings.Count(lines, `"cold":true`) != 1 || strings.Contains(lines, `"took":`) {
+	if lines := f.Output(); !strings.Contains(lines, `"trace_id":"`) || strings.Count(lines, `"cold":true`) != 1 {
 		t.Errorf("lines: %s", lines)
 	}
-
-	server.Close()
-	local.Quick(t, "a search without a span receiver", 2*time.Second, func() {
-		if got := f.Call("retrieve_tools", `{"query":"search issues"}`); got.IsError {
-			t.Errorf("a search without a span receiver answers %s", got.Raw)
-		}
-	})
 }
 
 // An operator replaces the key of agent tokens while functions run. Tokens stay valid until the key
@@ -114,58 +103,27 @@ func (g suite) tracesRequests(t *testing.T) {
 func (g suite) replacesTokenKey(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)
-	settings := []string{"PORTCULLIS_AUTH", "token", "PORTCULLIS_TOKEN_KEY", w.Env["PORTCULLIS_SEAL_KEY"]} // use the seal key as token key
-	mcp, admin := w.Start(t, "mcp", settings...), w.Start(t, "admin", settings...)
-	token := func() string {
-		var made struct{ Token string }
-		admin.Ask(http.StatusCreated, "/admin/tokens", `{"name":"ci","servers":["*"],"tiers":["read"],"days":1}`, &made)
-		return made.Token
-	}
-	want := func(what string, f *lambdatest.Function, text string, status int) {
+	key := w.Env["PORTCULLIS_SEAL_KEY"] // use the seal key as token key
+	settings := []string{"PORTCULLIS_AUTH", "token", "PORTCULLIS_TOKEN_KEY", key}
+	var made struct{ Token string }
+	w.Start(t, "admin", settings...).Ask(http.StatusCreated, "/admin/tokens",
+		`{"name":"ci","servers":["*"],"tiers":["read"],"days":1}`, &made)
+	want := func(what string, f *lambdatest.Function, status int) {
 		t.Helper()
-		a := f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_tools","arguments":{"query":"issues"}}}`, "Authorization: Bearer "+text)
+		a := f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization: Bearer "+made.Token)
 		if a.Status != status {
 			t.Errorf("%s: %d %s, want %d", what, a.Status, a.Body, status)
 		}
 	}
-	first := token()
-	want("a new token", mcp, first, http.StatusOK)
+	first := w.Start(t, "mcp", settings...)
+	want("a new token", first, http.StatusOK)
 	w.ReplaceSealKey()
-	want("after a rotation that the process has not read", mcp, first, http.StatusOK)
-	want("in a new environment", w.Start(t, "mcp", settings...), first, http.StatusOK)
-	time.Sleep(5 * time.Second) // then new and unknown tokens make functions read the key
-	second := token()
-	want("under the new key", mcp, second, http.StatusOK)
-	want("under the old key, after the process has read the new key", mcp, first, http.StatusOK)
-	var list struct {
-		Tokens []struct{ Status, Key string }
-		Keys   struct {
-			Current  struct{ Live int }
-			Previous *struct {
-				Live  int
-				Until time.Time
-			}
-			Void int
-		}
-	}
-	admin.Ask(http.StatusOK, "/admin/tokens", nil, &list)
-	if k := list.Keys; k.Current.Live != 1 || k.Previous == nil || k.Previous.Live != 1 || time.Until(k.Previous.Until) < 300*24*time.Hour {
-		t.Errorf("keys %+v", list)
-	}
+	want("in an environment that has read the old key", first, http.StatusOK)
 	w.proxy.Set("secretsmanager", lambdatest.Gone)
 	blind := w.Start(t, "mcp", settings...)
-	want("in an environment that cannot read the key", blind, second, http.StatusServiceUnavailable)
-	want("in an environment that has read the key", mcp, second, http.StatusOK)
+	want("in an environment that cannot read the key", blind, http.StatusServiceUnavailable)
 	w.proxy.Set("secretsmanager", lambdatest.None)
-	want("after the key is readable again", blind, second, http.StatusOK)
-
+	want("after the key is readable again", blind, http.StatusOK)
 	w.ReplaceSealKey()
-	next := w.Start(t, "mcp", settings...)
-	want("two keys ago", next, first, http.StatusUnauthorized)
-	want("one key ago", next, second, http.StatusOK)
-	list.Keys.Previous = nil
-	w.Start(t, "admin", settings...).Ask(http.StatusOK, "/admin/tokens", nil, &list)
-	if k := list.Keys; k.Void != 1 || k.Previous == nil || k.Previous.Live != 1 {
-		t.Errorf("keys %+v", list)
-	}
+	want("two keys ago", w.Start(t, "mcp", settings...), http.StatusUnauthorized)
 }
