@@ -108,7 +108,7 @@ cross: ## build and vet the program for every platform of a release
 	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go vet -trimpath ./cmd/portcullis ./internal/cli || exit; done; done
 
 # The tests of the lanes' packages that `make test` runs in the same form. CI runs them once.
-ONCE := TestAgentsKeepApart|TestSessionFollowed|TestConformance|TestConformanceLambda|TestClientConformance|TestSignInFallback|TestFrameworks|TestTooMuch|TestQuestionOfStatelessServer|TestExpectedFailures|TestPinnedVersions|TestUnlockTables|TestOutOfScopeCannotBeLearntOf|TestHostileNotes|TestHostileArguments|TestLinksOfOthers|TestOnlyPeopleDecide|TestKilledInAConfirmedCall|TestUnlockInPlace
+ONCE := TestAgentsKeepApart|TestConformance|TestConformanceLambda|TestClientConformance|TestSignInFallback|TestFrameworks|TestTooMuch|TestQuestionOfStatelessServer|TestExpectedFailures|TestPinnedVersions|TestUnlockTables
 
 SMALL ?=
 .PHONY: lanes
@@ -117,7 +117,7 @@ lanes: setup $(if $(SMALL),,agents snapshot keycloak) ## conformance, real serve
 	  mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
 	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; \
 	  echo "a sign-in at Keycloak: 177 MB, for make lanes without SMALL" >> $(TOOLS)/report/skipped; }
-	PORTCULLIS_LANES=$(if $(SMALL),small,full) PORTCULLIS_REPLAY=300 go test -v -count=1 $(if $(SMALL),-skip '^($(ONCE))$$') -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/unlock ./test/scale ./test/faults ./test/fanout ./test/load ./test/replay
+	PORTCULLIS_LANES=$(if $(SMALL),small,full) PORTCULLIS_REPLAY=300 go test -v -count=1 $(if $(SMALL),-skip '^($(ONCE))$$') -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/scale ./test/faults ./test/fanout ./test/load ./test/replay
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(TEST_TIMEOUT) -run '^TestModes$$' ./test/infra
 
 .PHONY: bench

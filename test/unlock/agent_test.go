@@ -15,12 +15,9 @@ import (
 )
 
 // An era is one generation of MCP.
-type era struct {
-	name   string
-	modern bool
-}
+type era struct{ modern bool }
 
-var eras = []era{{"2026-07-28 stateless", true}, {"2025-11-25 handshake", false}}
+var stateless, handshake = era{modern: true}, era{modern: false} // 2026-07-28 and 2025-11-25
 
 // An agent is a client with credentials. It can open pages for its user if the gateway requests it.
 type agent struct {
@@ -46,10 +43,10 @@ type callResult struct {
 }
 
 // agent returns an agent with credentials. With the handshake protocol, it has a session.
-func (w *world) agent(e era, bearer string) *agent {
+func (w *world) agent(bearer string) *agent {
 	w.T.Helper()
-	a := &agent{Client: &agenttest.Client{T: w.T, URL: w.URL}, t: w.T, era: e, bearer: bearer}
-	if e.modern {
+	a := &agent{Client: &agenttest.Client{T: w.T, URL: w.URL}, t: w.T, era: w.era, bearer: bearer}
+	if w.era.modern {
 		return a
 	}
 	opened := a.post("initialize", map[string]any{

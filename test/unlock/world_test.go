@@ -4,27 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
-	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 const (
 	audience = "gateway"
-	sealKey  = "a seal key that is for tests alone and has 32 bytes"
 	tokenKey = "a key that is for tests alone, of 32 bytes and more"
 )
 
-// A world contains a gateway, two servers, the issuer and Slack. The server "shop" has pending
-// tools, and "pay", each call of which needs a confirmation. No agent has the server "vault" in its
-// scope.
+// A world contains a gateway, a server, the issuer and Slack. The server "shop" has pending tools,
+// and "pay", each call of which needs a confirmation.
 type world struct {
 	agenttest.Client // requests to /admin have an operator's token of the issuer
 	T                *testing.T
@@ -32,18 +26,8 @@ type world struct {
 	issuer *identitytest.Issuer
 	slack  *slack
 	shop   *upstreamtest.Server
-	vault  *upstreamtest.Server
-	hold   chan struct{} // a long call ends when it receives a value
-	place  gateway
-	width  int // number of simultaneous requests
-}
-
-// A gateway controls the running gateway.
-type gateway interface {
-	// sync runs a sync.
-	sync(t *testing.T)
-	// requests opens the store of requests. The caller must call close.
-	requests(t *testing.T) (s *request.Store, close func())
+	hold   chan struct{} // a call whose arguments contain "wait" ends when it receives a value
+	era    era           // of the agents
 }
 
 // in returns the world for a subtest.
@@ -54,14 +38,14 @@ func (w *world) in(t *testing.T) *world {
 }
 
 // waiting contains the names of the pending tools.
-var waiting = []string{"ship", "drop", "rotate", "rename", "refund"}
+var waiting = []string{"ship", "drop", "rotate"}
 
-// newWorld starts the servers, the issuer and Slack, but no gateway.
+// newWorld starts the server, the issuer and Slack, but no gateway.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, issuer: identitytest.StartAt(t, "localhost"), slack: startSlack(t), hold: make(chan struct{})}
 	w.issuer.Ask()
-	w.shop = upstreamtest.New(t, upstreamtest.Options{Tools: tools("does its work"), Call: func(ctx context.Context, c upstreamtest.Call) (json.RawMessage, error) {
+	w.shop = upstreamtest.New(t, upstreamtest.Options{Tools: tools(), Call: func(ctx context.Context, c upstreamtest.Call) (json.RawMessage, error) {
 		if strings.Contains(string(c.Arguments), `"wait"`) {
 			select {
 			case <-w.hold:
@@ -70,14 +54,13 @@ func newWorld(t *testing.T) *world {
 		}
 		return upstreamtest.Echo(ctx, c)
 	}})
-	w.vault = upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("open", "Opens the vault.", "")}})
 	return w
 }
 
 // tools returns the definitions of the shop.
-func tools(does string) (out []json.RawMessage) {
-	for _, name := range append([]string{"pay", "look"}, waiting...) {
-		out = append(out, upstreamtest.Tool(name, "The tool "+name+" "+does+".", "", "to", "amount"))
+func tools() (out []json.RawMessage) {
+	for _, name := range append([]string{"pay"}, waiting...) {
+		out = append(out, upstreamtest.Tool(name, "The tool "+name+" does its work.", "", "to", "amount"))
 	}
 	return out
 }
@@ -85,11 +68,11 @@ func tools(does string) (out []json.RawMessage) {
 // config returns the config of the gateway.
 func (w *world) config() string {
 	return fmt.Sprintf(`{
-		"mcpServers": {"shop": {"url": %q, "approval": "manual"}, "vault": {"url": %q, "approval": "manual"}},
+		"mcpServers": {"shop": {"url": %q, "approval": "manual"}},
 		"gateway": {"requests": true},
 		"tools": {"confirm": ["shop:pay"]},
 		"notify": [{"type": "slack", "url": %q, "events": ["request", "decided"]}]
-	}`, w.shop.URL, w.vault.URL, w.slack.URL)
+	}`, w.shop.URL, w.slack.URL)
 }
 
 // settings returns the settings of the gateway. Agents have tokens of the issuer or of the gateway,
@@ -107,20 +90,12 @@ func (w *world) admin() string {
 	return w.issuer.Token(audience, map[string]any{"sub": "u-op", "client_id": "ops-tool", "scope": "portcullis:admin"})
 }
 
-// ready approves the tools that must not be pending.
+// ready approves the tool that must not be pending.
 func (w *world) ready() {
 	w.T.Helper()
-	for _, name := range []string{"pay", "look"} {
-		w.approve("shop/" + name)
-	}
-}
-
-// approve approves the current definition of a tool.
-func (w *world) approve(path string) {
-	w.T.Helper()
 	var shown struct{ Hash string }
-	w.Ask(200, "/admin/tools/"+path, nil, &shown)
-	w.Ask(200, "/admin/tools/"+path+"/approve", map[string]string{"hash": shown.Hash, "note": "as it is"}, nil)
+	w.Ask(200, "/admin/tools/shop/pay", nil, &shown)
+	w.Ask(200, "/admin/tools/shop/pay/approve", map[string]string{"hash": shown.Hash, "note": "as it is"}, nil)
 }
 
 // actsFor returns the credentials of an agent that acts for a person.
@@ -154,25 +129,4 @@ func (w *world) wantCalls(name string, want int) {
 	if got := w.calls(name); got != want {
 		w.T.Errorf("%d calls of %s reached the server, want %d", got, name, want)
 	}
-}
-
-// endsAt moves the end of the grant of a request, as if a person had granted it earlier.
-func (w *world) endsAt(id string, end time.Time) {
-	w.T.Helper()
-	s, done := w.place.requests(w.T)
-	defer done()
-	key, err := s.Whose(w.T.Context(), id)
-	require.OK(w.T, err)
-	held, err := s.Granted(w.T.Context(), key)
-	require.OK(w.T, err)
-	_, err = s.ChangeGranted(w.T.Context(), held.Agent, func(g request.Granted) (request.Granted, error) {
-		g.List = slices.Clone(g.List)
-		for i := range g.List {
-			if g.List[i].Request == id {
-				g.List[i].Ends = end.UTC().Truncate(time.Microsecond)
-			}
-		}
-		return g, nil
-	})
-	require.OK(w.T, err)
 }
