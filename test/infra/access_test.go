@@ -12,12 +12,9 @@ import (
 
 // item returns a request for an item of the table.
 func item(action, key string, attributes ...string) roletest.Request {
-	return roletest.Request{
-		Action:      action,
-		Resource:    roletest.Table,
-		LeadingKeys: []string{key},
-		Attributes:  attributes,
-	}
+	q := items(action, key)
+	q.Attributes = attributes
+	return q
 }
 
 // items returns one request for several items.
@@ -50,23 +47,18 @@ func places() []place {
 		place{"TOKENS, last_used alone", item("", "TOKENS", "PK", "SK", "last_used")},
 		place{"TOKENS, last_used and token", item("", "TOKENS", "PK", "SK", "last_used", "token")},
 		place{"a key that is not named", on("", roletest.Table)},
-		place{
-			"the index decisions",
-			roletest.Request{
-				Resource:    roletest.Index("decisions"),
-				LeadingKeys: []string{"records"},
-			},
-		},
-		place{
-			"another index",
-			roletest.Request{Resource: roletest.Index("other"), LeadingKeys: []string{"records"}},
-		},
+		place{"the index decisions", records("decisions")},
+		place{"another index", records("other")},
 		place{"a stream", on("", roletest.Table+"/stream/2026")},
-		place{
-			"another table",
-			on("", "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/other"),
-		},
+		place{"another table", on("", dynamodbARN+"table/other")},
 	)
+}
+
+const dynamodbARN = "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:"
+
+// records returns a request for the records of an index.
+func records(index string) roletest.Request {
+	return roletest.Request{Resource: roletest.Index(index), LeadingKeys: []string{"records"}}
 }
 
 // actions contains DynamoDB's actions on data, and some actions that change a table.
@@ -83,11 +75,7 @@ var functions = []string{"mcp", "sync", "plan", "work", "assemble", "admin", "ho
 func TestAccessToTheTable(t *testing.T) {
 	roles := roletest.Load(t)
 	var b strings.Builder
-	fmt.Fprintf(
-		&b,
-		"What each function may do with the table. Tried: %s.\n",
-		strings.Join(actions, ", "),
-	)
+	b.WriteString("What each function may do with the table. Tried: " + strings.Join(actions, ", ") + ".\n")
 	for _, function := range functions {
 		role, ok := roles[function]
 		if !ok {
@@ -150,19 +138,11 @@ func TestRightsThatMatter(t *testing.T) {
 		for _, function := range functions {
 			allowed := allowedActions(roles[function], p.request)
 			for right, by := range map[string][]string{"GetItem BatchGetItem Query": want.read, "PutItem UpdateItem": want.write, "DeleteItem": want.remove} {
-				may := slices.ContainsFunc(
-					strings.Fields(right),
-					func(a string) bool { return slices.Contains(allowed, a) },
-				)
+				may := slices.ContainsFunc(allowed, func(a string) bool {
+					return slices.Contains(strings.Fields(right), a)
+				})
 				if may != slices.Contains(by, function) {
-					t.Errorf(
-						"%s, %s: may %q; want %s only for %q",
-						function,
-						p.name,
-						allowed,
-						right,
-						by,
-					)
+					t.Errorf("%s, %s: may %q; want %s only for %q", function, p.name, allowed, right, by)
 				}
 			}
 			for _, action := range allowed {

@@ -38,18 +38,7 @@ func TestAccessLog(t *testing.T) {
 			t.Errorf("%s: the format has another variable or a newline: %s", name, format)
 		}
 		line := require.JSON[map[string]any](t, variable.ReplaceAllString(format, "7"))
-		want := []string{
-			"at",
-			"bytes",
-			"error",
-			"failed",
-			"function_ms",
-			"id",
-			"ip",
-			"ms",
-			"route",
-			"status",
-		}
+		want := strings.Fields("at bytes error failed function_ms id ip ms route status")
 		if name == "rest" {
 			want = append(want, "waf")
 		}
@@ -65,13 +54,9 @@ func TestAccessLogIsOn(t *testing.T) {
 	for _, front := range []map[string]string{{}, {"FrontDoor": "rest", "DomainName": "gate.example.com"}, {"Streaming": "url"}} {
 		values := maps.Clone(front)
 		values["AccessLog"] = "false"
-		if !x.deployed(t, front).has("AccessLogs") || x.deployed(t, values).has("AccessLogs") {
-			t.Errorf(
-				"%v: AccessLogs exist by default: %v, with AccessLog=false: %v",
-				front,
-				x.deployed(t, front).has("AccessLogs"),
-				x.deployed(t, values).has("AccessLogs"),
-			)
+		with, without := x.deployed(t, front).has("AccessLogs"), x.deployed(t, values).has("AccessLogs")
+		if !with || without {
+			t.Errorf("%v: AccessLogs exist by default: %v, with AccessLog=false: %v", front, with, without)
 		}
 	}
 }
@@ -92,32 +77,17 @@ func TestThrottles(t *testing.T) {
 		if routes[key] == "" ||
 			!strings.Contains(string(raw), `"`+routes[key]+`"`) &&
 				!strings.Contains(string(raw), "${"+routes[key]+"}") {
-			t.Errorf(
-				"%s is throttled, but the stage does not depend on its route %q",
-				key,
-				routes[key],
-			)
+			t.Errorf("%s is throttled, but the stage does not depend on its route %q", key, routes[key])
 		}
 		choice, conditional := setting.(map[string]any)["Fn::If"].([]any)
 		if only := x.Resources[routes[key]].Condition; conditional != (only != stage.Condition) ||
 			conditional && choice[0] != only {
-			t.Errorf(
-				"%s is throttled under the condition %v, but exists under %s",
-				key,
-				choice,
-				only,
-			)
+			t.Errorf("%s is throttled under the condition %v, but exists under %s", key, choice, only)
 		}
 		if conditional {
 			setting = choice[1]
 		}
-		s := setting.(map[string]any)
-		got[key] = fmt.Sprint(
-			s["ThrottlingRateLimit"],
-			"/s, ",
-			s["ThrottlingBurstLimit"],
-			" at once",
-		)
+		got[key] = limits(setting.(map[string]any))
 	}
 	want := map[string]string{
 		"GET /healthz": "5/s, 10 at once", "ANY /.well-known/{proxy+}": "20/s, 40 at once",
@@ -136,17 +106,17 @@ func TestThrottles(t *testing.T) {
 		}
 		if path := s["ResourcePath"].(string); path != "/*" {
 			path = strings.ReplaceAll(strings.TrimPrefix(path, "/"), "~1", "/")
-			got[s["HttpMethod"].(string)+" "+path] = fmt.Sprint(
-				s["ThrottlingRateLimit"],
-				"/s, ",
-				s["ThrottlingBurstLimit"],
-				" at once",
-			)
+			got[s["HttpMethod"].(string)+" "+path] = limits(s)
 		}
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("throttles of the REST API are %v, want %v", got, want)
 	}
+}
+
+// limits returns the limits of the settings of a route.
+func limits(s map[string]any) string {
+	return fmt.Sprint(s["ThrottlingRateLimit"], "/s, ", s["ThrottlingBurstLimit"], " at once")
 }
 
 // encrypted contains the types of resources that store data, and the property that names the key.
@@ -169,14 +139,7 @@ func TestEverythingKeptHasTheKey(t *testing.T) {
 			require.OK(t, err)
 			if !strings.Contains(string(raw), `"OwnKey"`) ||
 				!strings.Contains(string(raw), `"KmsKeyArn"`) {
-				t.Errorf(
-					"%s: %s %s is not encrypted with KmsKeyArn: %s is %s",
-					file,
-					r.Type,
-					name,
-					property,
-					raw,
-				)
+				t.Errorf("%s: %s is not encrypted with KmsKeyArn: %s is %s", file, name, property, raw)
 			}
 		}
 	}
@@ -229,10 +192,8 @@ func TestAccessLogLine(t *testing.T) {
 	const envelope = 26 // bytes that CloudWatch Logs charges in addition for each event
 	page, err := os.ReadFile(filepath.Join(root, "docs", "cost.md"))
 	require.OK(t, err)
-	if row := fmt.Sprintf("| access log, 1 M requests × %.2f KB × ", float64(len(line)+envelope)/1000); !strings.Contains(
-		string(page),
-		row,
-	) {
+	row := fmt.Sprintf("| access log, 1 M requests × %.2f KB × ", float64(len(line)+envelope)/1000)
+	if !strings.Contains(string(page), row) {
 		t.Errorf("docs/cost.md does not contain %q", row)
 	}
 }

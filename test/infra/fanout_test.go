@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/roletest"
 )
 
@@ -17,25 +18,13 @@ func triesOfPlan() []try {
 		{"sends servers to workers", on(send, roletest.WorkQueue), true},
 		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
 		{"takes a batch", on(receive, roletest.WorkQueue), false},
-		{"stores the plan", on("s3:PutObject", roletest.Object("catalog/planned.json")), true},
-		{
-			"keeps the last good config",
-			on("s3:PutObject", roletest.Object("catalog/last_good_config.json")),
-			true,
-		},
-		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), false},
-		{
-			"stores what it found",
-			on("s3:PutObject", roletest.Object("catalog/servers/github.found")),
-			false,
-		},
-		{"removes a catalog", on("s3:DeleteObject", roletest.Object("catalog/0a.snap")), false},
+		{"stores the plan", put("catalog/planned.json"), true},
+		{"keeps the last good config", put("catalog/last_good_config.json"), true},
+		{"moves the catalog", put("catalog/current.json"), false},
+		{"stores what it found", put("catalog/servers/github.found"), false},
+		{"removes a catalog", remove("catalog/0a.snap"), false},
 		{"publishes to the topics", on("sns:Publish", roletest.Topics), true},
-		{
-			"reads a secret of notices",
-			on("ssm:GetParameter", roletest.Parameter("notify/slack")),
-			true,
-		},
+		{"reads a secret of notices", noticeSecret, true},
 	}
 }
 
@@ -47,24 +36,12 @@ func triesOfWork() []try {
 		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
 		{"takes an assembly", on(receive, roletest.AssembleQueue), false},
 		{"empties its queue", on("sqs:PurgeQueue", roletest.WorkQueue), false},
-		{
-			"stores what it found",
-			on("s3:PutObject", roletest.Object("catalog/servers/github.found")),
-			true,
-		},
-		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), false},
-		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
-		{
-			"removes what was found",
-			on("s3:DeleteObject", roletest.Object("catalog/servers/github.found")),
-			false,
-		},
-		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), true},
-		{
-			"reads a secret of notices",
-			on("ssm:GetParameter", roletest.Parameter("notify/slack")),
-			false,
-		},
+		{"stores what it found", put("catalog/servers/github.found"), true},
+		{"moves the catalog", put("catalog/current.json"), false},
+		{"writes the config", put("config/policy.cedar"), false},
+		{"removes what was found", remove("catalog/servers/github.found"), false},
+		{"reads a secret of a server", serverSecret, true},
+		{"reads a secret of notices", noticeSecret, false},
 		{"publishes", on("sns:Publish", roletest.Topics), false},
 	}
 }
@@ -74,25 +51,13 @@ func triesOfAssemble() []try {
 		{"takes an assembly", on(receive, roletest.AssembleQueue), true},
 		{"takes a batch", on(receive, roletest.WorkQueue), false},
 		{"asks for an assembly", on(send, roletest.AssembleQueue), false},
-		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), true},
-		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
-		{"removes a catalog", on("s3:DeleteObject", roletest.Object("catalog/0a.snap")), true},
-		{
-			"removes what was found",
-			on("s3:DeleteObject", roletest.Object("catalog/servers/github.found")),
-			true,
-		},
-		{
-			"removes the catalog",
-			on("s3:DeleteObject", roletest.Object("catalog/current.json")),
-			false,
-		},
-		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), false},
-		{
-			"reads a secret of notices",
-			on("secretsmanager:GetSecretValue", roletest.Secret("notify/slack")),
-			false,
-		},
+		{"moves the catalog", put("catalog/current.json"), true},
+		{"writes the config", put("config/policy.cedar"), false},
+		{"removes a catalog", remove("catalog/0a.snap"), true},
+		{"removes what was found", remove("catalog/servers/github.found"), true},
+		{"removes the catalog", remove("catalog/current.json"), false},
+		{"reads a secret of a server", serverSecret, false},
+		{"reads a secret of notices", on("secretsmanager:GetSecretValue", roletest.Secret("notify/slack")), false},
 		{"starts the sync function", on("lambda:InvokeFunction", roletest.Syncer), false},
 	}
 }
@@ -112,50 +77,32 @@ func TestQueuesFitTheFunctions(t *testing.T) {
 		return int(n)
 	}
 	for queue, times := range map[string]int{"Work": 6, "Assemble": 1} { // AWS requires 6; a FIFO group waits
-		timeout, err := strconv.Atoi(
-			functions.text(functions.Resources[queue+"Function"].Properties["Timeout"]),
-		)
-		if again := seconds(queue, "VisibilityTimeout"); err != nil || again < times*timeout ||
-			queue == "Assemble" && again <= timeout {
-			t.Errorf(
-				"%s delivers a message again after %d s, but its function may run for %d s",
-				queue,
-				again,
-				timeout,
-			)
+		p, dead := x.Resources[queue].Properties, x.Resources[queue+"Dead"].Properties
+		timeout, err := strconv.Atoi(functions.text(functions.Resources[queue+"Function"].Properties["Timeout"]))
+		require.OK(t, err)
+		again := seconds(queue, "VisibilityTimeout")
+		if again < times*timeout || queue == "Assemble" && again <= timeout {
+			t.Errorf("%s delivers a message again after %d s, but its function may run for %d s", queue, again, timeout)
 		}
-		redrive := x.Resources[queue].Properties["RedrivePolicy"].(map[string]any)
-		if got := text(redrive["deadLetterTargetArn"]); got != queue+"Dead.Arn" ||
-			redrive["maxReceiveCount"] != 3.0 {
-			t.Errorf(
-				"failed messages of %s go to %s after %v tries",
-				queue,
-				got,
-				redrive["maxReceiveCount"],
-			)
+		redrive := p["RedrivePolicy"].(map[string]any)
+		target, tries := text(redrive["deadLetterTargetArn"]), redrive["maxReceiveCount"]
+		if target != queue+"Dead.Arn" || tries != 3.0 {
+			t.Errorf("failed messages of %s go to %s after %v tries", queue, target, tries)
 		}
 		// The retention time in the dead-letter queue of a standard queue starts when the message
 		// is first sent.
-		if keeps := seconds(queue, "MessageRetentionPeriod"); keeps < 3*seconds(
-			queue,
-			"VisibilityTimeout",
-		) ||
-			seconds(queue+"Dead", "MessageRetentionPeriod") < 10*keeps {
+		keeps := seconds(queue, "MessageRetentionPeriod")
+		if keeps < 3*again || seconds(queue+"Dead", "MessageRetentionPeriod") < 10*keeps {
 			t.Errorf("%s keeps a message for %d s", queue, keeps)
 		}
-		if fifo := x.Resources[queue].Properties["FifoQueue"]; fifo != x.Resources[queue+"Dead"].Properties["FifoQueue"] ||
-			(fifo == true) != (queue == "Assemble") {
-			t.Errorf(
-				"%s is FIFO: %v, its dead letters %v",
-				queue,
-				fifo,
-				x.Resources[queue+"Dead"].Properties["FifoQueue"],
-			)
+		fifo := p["FifoQueue"]
+		if fifo != dead["FifoQueue"] || (fifo == true) != (queue == "Assemble") {
+			t.Errorf("%s is FIFO: %v, its dead letters %v", queue, fifo, dead["FifoQueue"])
 		}
 		mapping := functions.Resources[queue+"Mapping"].Properties
-		if got := functions.text(mapping["EventSourceArn"]); got != "FanOut.Outputs."+queue+"Arn" ||
-			mapping["BatchSize"] != 1.0 {
-			t.Errorf("%s is called with %v messages of %s", queue, mapping["BatchSize"], got)
+		source, batch := functions.text(mapping["EventSourceArn"]), mapping["BatchSize"]
+		if source != "FanOut.Outputs."+queue+"Arn" || batch != 1.0 {
+			t.Errorf("%s is called with %v messages of %s", queue, batch, source)
 		}
 	}
 	if got := functions.text(functions.Resources["Schedule"].Properties["ScheduleExpression"]); got != "rate(1 minute)" {
@@ -189,24 +136,14 @@ func TestFunctionsNeedTheirQueues(t *testing.T) {
 		needs []string
 	}{"SyncFunction": {"plan", []string{work, assemble}}, "WorkFunction": {"work", []string{assemble}}, "AssembleFunction": {"assemble", nil}} {
 		env := d.environment(function)
-		if _, err := boot.Load(func(name string) string { return env[name] }); err != nil ||
-			env["PORTCULLIS_SYNC_ROLE"] != part.role {
-			t.Errorf(
-				"%s with the role %q does not start: %v",
-				function,
-				env["PORTCULLIS_SYNC_ROLE"],
-				err,
-			)
+		_, err := boot.Load(func(name string) string { return env[name] })
+		if role := env["PORTCULLIS_SYNC_ROLE"]; err != nil || role != part.role {
+			t.Errorf("%s with the role %q does not start: %v", function, role, err)
 		}
 		for _, queue := range part.needs {
-			_, err := boot.Load(func(name string) string {
-				if name == queue {
-					return ""
-				}
-				return env[name]
-			})
-			if err == nil ||
-				!strings.Contains(err.Error(), queue+" is not set: the URL of the SQS queue") {
+			delete(env, queue)
+			_, err := boot.Load(func(name string) string { return env[name] })
+			if err == nil || !strings.Contains(err.Error(), queue+" is not set: the URL of the SQS queue") {
 				t.Errorf("%s without %s: %v", function, queue, err)
 			}
 		}

@@ -15,14 +15,13 @@ import (
 
 // The pipeline deploys to staging and then to prod, each in its environment, with make targets.
 func TestPipeline(t *testing.T) {
-	python := filepath.Join(filepath.Dir(sam(t)), "python")
-	const print = "import json, sys, yaml; json.dump(yaml.safe_load(open('.github/workflows/deploy.yml')), sys.stdout, default=str)"
+	const script = "import json, sys, yaml; json.dump(yaml.safe_load(open('.github/workflows/deploy.yml')), sys.stdout, default=str)"
 	type job struct {
 		Environment, Needs string
 		Permissions        map[string]string
 		Steps              []struct{ Run, Uses string }
 	}
-	workflow := require.JSON[struct{ Jobs map[string]job }](t, command(t, nil, python, "-c", print))
+	workflow := require.JSON[struct{ Jobs map[string]job }](t, python(t, "-c", script))
 	if len(workflow.Jobs) != 2 || workflow.Jobs["prod"].Needs != "staging" {
 		t.Fatalf("the jobs are %+v", workflow.Jobs)
 	}

@@ -12,6 +12,16 @@ func on(action, resource string) roletest.Request {
 	return roletest.Request{Action: action, Resource: resource}
 }
 
+// put and remove return requests for an object of the bucket.
+func put(key string) roletest.Request    { return on("s3:PutObject", roletest.Object(key)) }
+func remove(key string) roletest.Request { return on("s3:DeleteObject", roletest.Object(key)) }
+
+// Requests for a secret of a server, and of a receiver of notices.
+var (
+	serverSecret = on("ssm:GetParameter", roletest.Parameter("github"))
+	noticeSecret = on("ssm:GetParameter", roletest.Parameter("notify/slack"))
+)
+
 // decrypt returns a request for the stack's key through a service. If service is "", the code
 // itself uses the key.
 func decrypt(action, service string) roletest.Request {
@@ -109,15 +119,11 @@ func TestRolesKeepToTheirPart(t *testing.T) {
 	for function, tries := range map[string][]try{
 		"mcp": triesOfMcp(), "sync": triesOfSync(), "admin": triesOfAdmin(), "plan": triesOfPlan(), "work": triesOfWork(), "assemble": triesOfAssemble(),
 	} {
-		t.Run(function, func(t *testing.T) {
-			for _, test := range tries {
-				t.Run(test.name, func(t *testing.T) {
-					if got := roles[function].Allows(test.request); got != test.allowed {
-						t.Errorf("%s: allowed %v, want %v", test.request, got, test.allowed)
-					}
-				})
+		for _, test := range tries {
+			if got := roles[function].Allows(test.request); got != test.allowed {
+				t.Errorf("%s %s: allowed %v, want %v", function, test.name, got, test.allowed)
 			}
-		})
+		}
 	}
 }
 
@@ -125,10 +131,10 @@ func triesOfMcp() []try {
 	return []try{
 		{"queries its log", on("logs:StartQuery", "McpLogs.Arn"), false},
 		{"reads metrics", on("cloudwatch:GetMetricData", "*"), false},
-		{"writes the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), false},
+		{"writes the catalog", put("catalog/current.json"), false},
 		{"reads the key of sessions", on("secretsmanager:GetSecretValue", "SealKey"), true},
-		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), true},
-		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), false},
+		{"reads a secret of a server", serverSecret, true},
+		{"reads a secret of notices", noticeSecret, false},
 		{"reads a secret of notices in Secrets Manager", on("secretsmanager:GetSecretValue", roletest.Secret("notify/slack")), false},
 		{"reads a secret of a server called notify", on("secretsmanager:GetSecretValue", roletest.Secret("notify")), true},
 		{"starts the sync function", on("lambda:InvokeFunction", roletest.Syncer), true},
@@ -142,14 +148,14 @@ func triesOfSync() []try {
 		{"reads the key of sessions", on("secretsmanager:GetSecretValue", "SealKey"), false},
 		{"queries the log of calls", on("logs:StartQuery", "McpLogs.Arn"), false},
 		{"reads metrics", on("cloudwatch:GetMetricData", "*"), false},
-		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), true},
+		{"reads a secret of notices", noticeSecret, true},
 		{"publishes to the topics", on("sns:Publish", roletest.Topics), true},
 		{"publishes to any topic", on("sns:Publish", "*"), false},
 		{"subscribes to a topic", on("sns:Subscribe", roletest.Topics), false},
 		{"starts itself", on("lambda:InvokeFunction", roletest.Syncer), false},
-		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
-		{"writes the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), true},
-		{"deletes the config", on("s3:DeleteObject", roletest.Object("config/policy.cedar")), false},
+		{"writes the config", put("config/policy.cedar"), false},
+		{"writes the catalog", put("catalog/current.json"), true},
+		{"deletes the config", remove("config/policy.cedar"), false},
 	}
 }
 
@@ -159,9 +165,9 @@ func triesOfAdmin() []try {
 		{"queries the log of calls", on("logs:StartQuery", "McpLogs.Arn"), true},
 		{"queries another log", on("logs:StartQuery", "AdminLogs.Arn"), false},
 		{"reads metrics", on("cloudwatch:GetMetricData", "*"), false},
-		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
-		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), false},
-		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), false},
+		{"writes the config", put("config/policy.cedar"), false},
+		{"reads a secret of a server", serverSecret, false},
+		{"reads a secret of notices", noticeSecret, false},
 		{"reads a secret of the gateway's clients at servers", on("ssm:GetParameter", roletest.Parameter("oauth/github")), true},
 		{"reads the secret of its client", on("ssm:GetParameter", roletest.ClientSecret), true},
 		{"publishes", on("sns:Publish", roletest.Topics), false},

@@ -2,7 +2,6 @@ package infra
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,11 +37,10 @@ func (e environment) values() map[string]string {
 // environments returns the environments of samconfig.toml by name.
 func environments(t *testing.T) map[string]environment {
 	t.Helper()
-	python := filepath.Join(filepath.Dir(sam(t)), "python")
-	const print = "import json, sys, tomllib; json.dump(tomllib.load(open('samconfig.toml', 'rb'))[sys.argv[1]], sys.stdout)"
+	const script = "import json, sys, tomllib; json.dump(tomllib.load(open('samconfig.toml', 'rb'))[sys.argv[1]], sys.stdout)"
 	config := map[string]environment{}
 	for _, name := range []string{"dev", "staging", "prod"} {
-		config[name] = require.JSON[environment](t, command(t, nil, python, "-c", print, name))
+		config[name] = require.JSON[environment](t, python(t, "-c", script, name))
 	}
 	return config
 }

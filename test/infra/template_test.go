@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
@@ -45,20 +46,36 @@ func (r resource) only() string {
 	return "only if " + r.Condition + ", "
 }
 
+// printed contains the output of Python by its arguments. Python is slow to start.
+var printed sync.Map
+
+// python runs Python with the libraries of the SAM CLI, and returns its output. Python must print the
+// same for the same arguments.
+func python(t *testing.T, args ...string) string {
+	t.Helper()
+	key := strings.Join(args, "\n")
+	if out, ok := printed.Load(key); ok {
+		return out.(string)
+	}
+	out := command(t, nil, filepath.Join(filepath.Dir(sam(t)), "python"), args...)
+	printed.Store(key, out)
+	return out
+}
+
 // expand returns the CloudFormation template of template.yaml, with values for the parameters that
 // SAM reads.
 func expand(t *testing.T, values ...string) template {
 	t.Helper()
-	python := filepath.Join(filepath.Dir(sam(t)), "python")
-	return require.JSON[template](t, command(t, nil, python, append([]string{"infra/expand.py", "template.yaml"}, values...)...))
+	args := append([]string{"infra/expand.py", "template.yaml"}, values...)
+	return require.JSON[template](t, python(t, args...))
 }
 
 // nested reads a template that SAM need not translate.
 func nested(t *testing.T, path string) template {
 	t.Helper()
-	python := filepath.Join(filepath.Dir(sam(t)), "python")
-	const print = "import json, sys; from samcli.yamlhelper import yaml_parse; json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)"
-	return require.JSON[template](t, command(t, nil, python, "-c", print, path))
+	const script = "import json, sys; from samcli.yamlhelper import yaml_parse; " +
+		"json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)"
+	return require.JSON[template](t, python(t, "-c", script, path))
 }
 
 // of returns the names of the resources of a type, sorted.

@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -109,23 +110,38 @@ func LoadPipeline(t testing.TB) map[string]Role {
 	return load(t, "-c", "import json, sys; from samcli.yamlhelper import yaml_parse; json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)", "infra/github-oidc.yaml")
 }
 
+// printed contains the output of Python by its arguments. Python is slow to start.
+var printed sync.Map
+
 // load runs Python, which prints a template, and returns the template's roles.
 func load(t testing.TB, args ...string) map[string]Role {
 	t.Helper()
-	python := filepath.Join(filepath.Dir(os.Getenv("PORTCULLIS_SAM")), "python")
-	if _, err := exec.LookPath(python); err != nil {
+	key := strings.Join(args, "\n")
+	out, ok := printed.Load(key)
+	if !ok {
+		out = python(t, args...)
+		printed.Store(key, out)
+	}
+	roles, err := parse(out.([]byte))
+	require.OK(t, err)
+	return roles
+}
+
+// python runs Python with the libraries of the SAM CLI.
+func python(t testing.TB, args ...string) []byte {
+	t.Helper()
+	program := filepath.Join(filepath.Dir(os.Getenv("PORTCULLIS_SAM")), "python")
+	if _, err := exec.LookPath(program); err != nil {
 		local.Missing(t, fmt.Sprintf("no SAM CLI beside PORTCULLIS_SAM=%q (`make sam` installs it)", os.Getenv("PORTCULLIS_SAM")))
 	}
-	cmd := exec.CommandContext(t.Context(), python, args...)
+	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir, cmd.Stderr = repo.Path("."), os.Stderr
 	cmd.Env = append(os.Environ(), "AWS_DEFAULT_REGION=us-east-1")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("read %s: %v", args[len(args)-1], err)
 	}
-	roles, err := parse(out)
-	require.OK(t, err)
-	return roles
+	return out
 }
 
 // parse reads the roles of an expanded template.
