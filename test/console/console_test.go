@@ -98,10 +98,13 @@ func (d *fixture) post(path string, form url.Values) agenttest.Answer {
 	})
 }
 
-// withCatalogs runs a test with the real catalog, if it is available, and with the made-up catalog.
-func withCatalogs(t *testing.T, test func(t *testing.T, d *fixture)) {
-	t.Run("made up", func(t *testing.T) { test(t, open(t, fleettest.MadeUp(70, 527))) })
-	t.Run("real", func(t *testing.T) { test(t, open(t, local.Tools(t))) })
+// largest returns the real catalog, or without it a made-up catalog of the same size.
+func largest(t *testing.T) fleettest.Catalog {
+	t.Helper()
+	if os.Getenv("PORTCULLIS_DATA") == "" {
+		return fleettest.MadeUp(70, 527)
+	}
+	return local.Tools(t)
 }
 
 // page returns the path of the page of a tool, a prompt or a resource.

@@ -3,13 +3,10 @@ package console_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
-	"github.com/portcullis-mcp/portcullis/test/agenttest"
-	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/fleettest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
@@ -38,8 +35,7 @@ func lockItems(t *testing.T, fleet *fleettest.Fleet, i fleettest.Items, p *progr
 	}
 }
 
-// The pages of prompts and resources, and the lists with them, fit and are accessible in each
-// locked state.
+// The pages of prompts and resources, and the lists with them, fit and are accessible.
 func TestPagesOfItems(t *testing.T) {
 	d := openItems(t)
 	d.look([]place{
@@ -48,34 +44,20 @@ func TestPagesOfItems(t *testing.T) {
 		{"items-resource-side", page(d.items.ChangedResource) + "?view=description&diff=side"},
 		{"items-template-raw", page(d.items.NewTemplate) + "?view=raw"},
 	})
-	var places []place
-	for _, l := range lockItems(t, d.fleet, d.items, d.Program) {
-		places = append(places, place{"items-" + l.name, page(l.id)})
-	}
-	d.look(append(places,
-		place{"items-history", page(d.items.Resources[0]) + "/history"}, place{"items-decided", "/admin"},
-		place{"items-servers", "/admin/servers"}, place{"items-server", "/admin/servers/" + d.items.Server}, place{"items-config", "/admin/config"}))
+	d.look([]place{
+		{"items-new-prompt", page(d.items.NewPrompt)}, {"items-servers", "/admin/servers"},
+		{"items-server", "/admin/servers/" + d.items.Server},
+	})
 }
 
 // Every address in an answer about a locked prompt or resource opens a page with the button that
 // unlocks it.
 func TestRemediesOfItems(t *testing.T) {
-	t.Run("laptop", func(t *testing.T) {
-		t.Parallel()
-		fleet, items, p := fleettest.RunItems(t, programtest.Access{}, small())
-		remediesOfItems(t, fleet, items, p, p.Admin)
-	})
-	t.Run("tokens", func(t *testing.T) {
-		t.Parallel()
-		fleet, items, p := fleettest.RunItems(t, programtest.Tokens(), small())
-		remediesOfItems(t, fleet, items, p, p.Token("kim", true), "Authorization: Bearer "+p.Token("agent", false))
-	})
-}
-
-func remediesOfItems(t *testing.T, fleet *fleettest.Fleet, items fleettest.Items, p *programtest.Program, key string, agent ...string) {
-	t.Helper()
+	t.Parallel()
+	fleet, items, p := fleettest.RunItems(t, programtest.Tokens(), small())
+	agent := "Authorization: Bearer " + p.Token("agent", false)
 	locked := lockItems(t, fleet, items, p)
-	opened(t, p, key, 6, func(yield func(lockedTool, []remedy) bool) {
+	opened(t, p, p.Token("kim", true), 6, func(yield func(lockedTool, []remedy) bool) {
 		for _, l := range locked {
 			id, err := tool.ParseID(l.id)
 			if err != nil {
@@ -88,7 +70,7 @@ func remediesOfItems(t *testing.T, fleet *fleettest.Fleet, items fleettest.Items
 			if l.id == items.NewTemplate {
 				params["uri"] = fleettest.URI
 			}
-			said := p.Refused(method, params, agent...)
+			said := p.Refused(method, params, agent)
 			if !strings.Contains(said, l.status) {
 				t.Errorf("%s is %s, but the answer to the agent is %s", l.id, l.status, said)
 			}
@@ -100,43 +82,4 @@ func remediesOfItems(t *testing.T, fleet *fleettest.Fleet, items fleettest.Items
 			}
 		}
 	})
-}
-
-// A person can decide about all waiting items of every kind with keys alone.
-func TestDecideItemsByKeys(t *testing.T) {
-	d := openItems(t)
-	waiting := slices.Concat(d.fleet.Waiting(), d.items.Waiting())
-	tab := d.tab
-	tab.Goto("/admin")
-	tab.Presses()
-	for !browsertest.Eval[bool](tab, fmt.Sprintf(`document.activeElement.matches('a') && document.activeElement.innerText.includes('Review all %d')`, len(waiting))) {
-		tab.Press("Tab")
-	}
-	tab.Loads("Enter", func() { tab.Press("Enter") })
-	for n := 0; tab.Has(note); n++ {
-		if n == len(waiting) {
-			t.Fatalf("after %d decisions there is still a form, on %s", n, tab.Path())
-		}
-		if d.needsNote() {
-			tab.Press("a")
-			tab.Until("the note has the focus", `document.activeElement.name === 'note'`)
-			tab.Type("ok")
-			tab.Press("Escape")
-		}
-		tab.Loads("a", func() { tab.Press("a") })
-	}
-	if presses := tab.Presses(); len(presses) > maxPresses {
-		t.Errorf("it took %d key presses, want at most %d: %q", len(presses), maxPresses, presses)
-	}
-	var done []string
-	for _, e := range d.decided() {
-		if e.Action == "approve" {
-			done = append(done, e.id())
-		}
-	}
-	slices.Sort(done)
-	slices.Sort(waiting)
-	if left := agenttest.Pages[struct{ ID string }](&d.Client, "tools", "tools", "status=pending_approval"); len(left) > 0 || !slices.Equal(done, waiting) {
-		t.Errorf("%v still wait; approved are\n%q, want\n%q", left, done, waiting)
-	}
 }

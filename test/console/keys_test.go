@@ -3,7 +3,6 @@ package console_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
@@ -25,51 +24,50 @@ func (d *fixture) needsNote() bool {
 // A person decides about all pending tools with only the keyboard. They approve the tool with a
 // severe finding with a note, block one tool, and approve the others.
 func TestDecideByKeys(t *testing.T) {
-	withCatalogs(t, func(t *testing.T, d *fixture) {
-		tab := d.tab
-		tab.Goto("/admin")
-		tab.SeeText("main", "43")
-		tab.Presses() // drop earlier key presses
-		for !browsertest.Eval[bool](tab, `document.activeElement.matches('a') && document.activeElement.innerText.includes('Review all 43')`) {
-			tab.Press("Tab")
+	d := open(t, largest(t))
+	tab := d.tab
+	tab.Goto("/admin")
+	tab.SeeText("main", "43")
+	tab.Presses() // drop earlier key presses
+	for !browsertest.Eval[bool](tab, `document.activeElement.matches('a') && document.activeElement.innerText.includes('Review all 43')`) {
+		tab.Press("Tab")
+	}
+	tab.Loads("Enter", func() { tab.Press("Enter") })
+	var severe []string
+	blocked := ""
+	for n := 0; tab.Has(note); n++ {
+		if n == len(d.fleet.Waiting()) {
+			t.Fatalf("after %d decisions there is still a form, on %s", n, tab.Path())
 		}
-		tab.Loads("Enter", func() { tab.Press("Enter") })
-		var severe []string
-		blocked := ""
-		for n := 0; tab.Has(note); n++ {
-			if n == len(d.fleet.Waiting()) {
-				t.Fatalf("after %d decisions there is still a form, on %s", n, tab.Path())
-			}
-			id := tab.Text("main h1")
-			if focused := browsertest.Eval[string](tab, `document.activeElement.tagName`); focused != "H1" {
-				t.Errorf("on the page of %s the focus is on %s", id, focused)
-			}
-			switch {
-			case d.needsNote():
-				severe = append(severe, id)
-				tab.Press("a") // moves the focus to the note instead
-				tab.Until("the note has the focus", `document.activeElement.name === 'note'`)
-				if n := len(d.decided()); len(severe) == 1 && n > 0 {
-					t.Fatalf("%s has a severe finding, but was approved without a note", id)
-				}
-				tab.Type("ok")
-				tab.Press("Escape")
-				tab.Loads("a", func() { tab.Press("a") })
-			case blocked == "" && slices.Contains(d.fleet.New, id):
-				blocked = id
-				tab.Loads("b", func() { tab.Press("b") })
-			default:
-				tab.Loads("a", func() { tab.Press("a") })
-			}
+		id := tab.Text("main h1")
+		if focused := browsertest.Eval[string](tab, `document.activeElement.tagName`); focused != "H1" {
+			t.Errorf("on the page of %s the focus is on %s", id, focused)
 		}
-		presses := tab.Presses()
-		tab.SavePresses(strings.ReplaceAll(t.Name(), "/", "-")+".txt", presses)
-		if len(presses) > maxPresses {
-			t.Errorf("it took %d key presses, want at most %d: %q", len(presses), maxPresses, presses)
+		switch {
+		case d.needsNote():
+			severe = append(severe, id)
+			tab.Press("a") // moves the focus to the note instead
+			tab.Until("the note has the focus", `document.activeElement.name === 'note'`)
+			if n := len(d.decided()); len(severe) == 1 && n > 0 {
+				t.Fatalf("%s has a severe finding, but was approved without a note", id)
+			}
+			tab.Type("ok")
+			tab.Press("Escape")
+			tab.Loads("a", func() { tab.Press("a") })
+		case blocked == "" && slices.Contains(d.fleet.New, id):
+			blocked = id
+			tab.Loads("b", func() { tab.Press("b") })
+		default:
+			tab.Loads("a", func() { tab.Press("a") })
 		}
-		t.Logf("%d key presses, %d notes", len(presses), len(severe))
-		d.allDecided(t, severe, blocked)
-	})
+	}
+	presses := tab.Presses()
+	tab.SavePresses(t.Name()+".txt", presses)
+	if len(presses) > maxPresses {
+		t.Errorf("it took %d key presses, want at most %d: %q", len(presses), maxPresses, presses)
+	}
+	t.Logf("%d key presses, %d notes", len(presses), len(severe))
+	d.allDecided(t, severe, blocked)
 }
 
 // allDecided checks the decision about each tool that was pending.
@@ -99,58 +97,6 @@ func (d *fixture) allDecided(t *testing.T, severe []string, blocked string) {
 	}
 	if len(notes) != len(d.fleet.Waiting()) {
 		t.Errorf("decisions about %d tools, want %d", len(notes), len(d.fleet.Waiting()))
-	}
-}
-
-// A person decides about all pending tools with forms, in a browser without scripts.
-func TestDecideByForms(t *testing.T) {
-	d := open(t, small())
-	tab := d.tab
-	tab.Scripts(false)
-	tab.Goto("/admin")
-	tab.Loads("the link to all pending tools", func() { tab.ClickText("main a", "Review all 43") })
-	var severe []string
-	blocked := ""
-	for n := 0; tab.Has(note); n++ {
-		if n == len(d.fleet.Waiting()) {
-			t.Fatalf("after %d decisions there is still a form, on %s", n, tab.Path())
-		}
-		id := tab.Text("main h1")
-		switch {
-		case d.needsNote():
-			severe = append(severe, id)
-			tab.Click(note)
-			tab.Type("ok")
-			tab.Loads("Approve", func() { tab.Click(`#decide button[value=approve]`) })
-		case blocked == "" && slices.Contains(d.fleet.New, id):
-			blocked = id
-			tab.Loads("Block", func() { tab.Click(`#decide button[value=block]`) })
-		default:
-			tab.Loads("Approve", func() { tab.Click(`#decide button[value=approve]`) })
-		}
-	}
-	d.allDecided(t, severe, blocked)
-}
-
-// A tool with a severe finding needs a note for approval, even without the page's script.
-func TestNoteIsNeeded(t *testing.T) {
-	d := open(t, small())
-	d.tab.Scripts(false)
-	d.tab.Forgive(`status 422 of `)
-	d.tab.Goto(page(d.fleet.Hidden))
-	browsertest.Eval[bool](d.tab, `document.querySelectorAll('[required]').forEach(e => e.required = false) || true`)
-	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
-	if said := d.tab.Text(`[role=alert]`); !strings.Contains(said, "note") {
-		t.Errorf("message without a note: %s", said)
-	}
-	if decided := d.decided(); len(decided) > 0 {
-		t.Errorf("decisions without a note: %v", decided)
-	}
-	d.tab.Click(note)
-	d.tab.Type("a typo")
-	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
-	if decided := d.decided(); len(decided) != 1 || decided[0].Note != "a typo" {
-		t.Errorf("decisions with a note: %v", decided)
 	}
 }
 

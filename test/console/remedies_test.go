@@ -22,26 +22,12 @@ var addresses = regexp.MustCompile(`https?://[^\s"\\<>]+`)
 // Every address in an answer about a locked tool opens a page with the button that unlocks the
 // tool. A person needs to sign in only once.
 func TestRemedies(t *testing.T) {
-	t.Run("laptop", func(t *testing.T) {
-		t.Parallel()
-		fleet, p := fleettest.Run(t, small())
-		remedies(t, fleet, p, p.Admin)
-	})
-	t.Run("tokens", func(t *testing.T) {
-		t.Parallel()
-		fleet, p := fleettest.RunWith(t, programtest.Tokens(), small())
-		remedies(t, fleet, p, p.Token("kim", true), "Authorization: Bearer "+p.Token("agent", false))
-	})
-}
-
-// remedies collects the addresses in the answers to an agent with these headers, and opens them as
-// a person who signs in with a key.
-func remedies(t *testing.T, fleet *fleettest.Fleet, p *programtest.Program, key string, agent ...string) {
-	t.Helper()
+	t.Parallel()
+	fleet, p := fleettest.Run(t, small())
 	locked := lockAll(t, fleet, p)
-	opened(t, p, key, len(locked)/2, func(yield func(lockedTool, []remedy) bool) {
+	opened(t, p, p.Admin, len(locked)/2, func(yield func(lockedTool, []remedy) bool) {
 		for _, l := range locked {
-			if !yield(l, told(p, l, agent...)) {
+			if !yield(l, told(p, l)) {
 				return
 			}
 		}
@@ -133,13 +119,13 @@ type remedy struct{ button, text string }
 
 // told returns the answers to an agent that requests a tool in every way. A search for the tool's
 // name may also find other tools.
-func told(p *programtest.Program, l lockedTool, headers ...string) []remedy {
+func told(p *programtest.Program, l lockedTool) []remedy {
 	p.T.Helper()
 	var out []remedy
 	for _, variant := range []string{"call_tool_read", "call_tool_write", "call_tool_destructive"} {
-		out = append(out, remedy{l.button, p.Call(variant, map[string]any{"name": l.id}, headers...).Text})
+		out = append(out, remedy{l.button, p.Call(variant, map[string]any{"name": l.id}).Text})
 	}
-	out = append(out, remedy{l.button, p.Call("describe_tools", map[string]any{"names": []string{l.id}}, headers...).Text})
+	out = append(out, remedy{l.button, p.Call("describe_tools", map[string]any{"names": []string{l.id}}).Text})
 	for _, said := range out {
 		if !strings.Contains(said.text, l.status) {
 			p.T.Errorf("%s is %s, but the answer to the agent is %s", l.id, l.status, said.text)
@@ -147,7 +133,7 @@ func told(p *programtest.Program, l lockedTool, headers ...string) []remedy {
 	}
 	_, name, _ := strings.Cut(l.id, ":")
 	var found struct{ Remediation map[string]string }
-	p.CallJSON("retrieve_tools", map[string]any{"query": strings.ReplaceAll(name, "_", " "), "include_disabled": true}, &found, headers...)
+	p.CallJSON("retrieve_tools", map[string]any{"query": strings.ReplaceAll(name, "_", " "), "include_disabled": true}, &found)
 	for status, text := range found.Remediation {
 		if button := map[string]string{"disabled_by_user": "Enable", "pending_approval": "Approve"}[status]; button != "" {
 			out = append(out, remedy{button, text})

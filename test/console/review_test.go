@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -23,35 +22,34 @@ func (d *fixture) marks() []string {
 // The page marks exactly the changes: one word, one parameter, and one invisible character, which
 // it shows as its number.
 func TestReviewMarks(t *testing.T) {
-	withCatalogs(t, func(t *testing.T, d *fixture) {
-		for name, c := range map[string]struct {
-			id, view string
-			want     []string
-		}{
-			"one word":            {d.fleet.Word, "", []string{fleettest.Word}},
-			"one word, inline":    {d.fleet.Word, "?view=description", []string{fleettest.Word}},
-			"side by side":        {d.fleet.Word, "?view=description&diff=side", []string{fleettest.Word}},
-			"only changes":        {d.fleet.Word, "?view=description&only=1", []string{fleettest.Word}},
-			"schema of it":        {d.fleet.Word, "?view=input", nil},
-			"text of a parameter": {d.fleet.Parameter, "?view=description", nil},
-			"new":                 {d.fleet.New[0], "", nil},
-		} {
-			t.Run(name, func(t *testing.T) {
-				d.tab.Goto(page(c.id) + c.view)
-				if got := d.marks(); !slices.Equal(got, c.want) {
-					t.Errorf("marked: %q, want %q", got, c.want)
-				}
-			})
-		}
-		d.tab.Goto(page(d.fleet.Parameter))
-		if said := d.tab.Text(`main .items`); !strings.Contains(said, "parameter") || !strings.Contains(said, fleettest.Parameter) {
-			t.Errorf("text about the new parameter:\n%s", said)
-		}
-		d.tab.Goto(page(d.fleet.Hidden))
-		if got := strings.Join(d.marks(), " "); !strings.Contains(got, "⟨U+200B⟩") {
-			t.Errorf("mark of the hidden character: %q", got)
-		}
-	})
+	d := open(t, largest(t))
+	for name, c := range map[string]struct {
+		id, view string
+		want     []string
+	}{
+		"one word":            {d.fleet.Word, "", []string{fleettest.Word}},
+		"one word, inline":    {d.fleet.Word, "?view=description", []string{fleettest.Word}},
+		"side by side":        {d.fleet.Word, "?view=description&diff=side", []string{fleettest.Word}},
+		"only changes":        {d.fleet.Word, "?view=description&only=1", []string{fleettest.Word}},
+		"schema of it":        {d.fleet.Word, "?view=input", nil},
+		"text of a parameter": {d.fleet.Parameter, "?view=description", nil},
+		"new":                 {d.fleet.New[0], "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d.tab.Goto(page(c.id) + c.view)
+			if got := d.marks(); !slices.Equal(got, c.want) {
+				t.Errorf("marked: %q, want %q", got, c.want)
+			}
+		})
+	}
+	d.tab.Goto(page(d.fleet.Parameter))
+	if said := d.tab.Text(`main .items`); !strings.Contains(said, "parameter") || !strings.Contains(said, fleettest.Parameter) {
+		t.Errorf("text about the new parameter:\n%s", said)
+	}
+	d.tab.Goto(page(d.fleet.Hidden))
+	if got := strings.Join(d.marks(), " "); !strings.Contains(got, "⟨U+200B⟩") {
+		t.Errorf("mark of the hidden character: %q", got)
+	}
 }
 
 // A button or a key undoes a decision, and the audit shows it.
@@ -124,26 +122,5 @@ func TestBulk(t *testing.T) {
 		if e.Action != "approve" || e.Note != "seen together" || !slices.Contains(append(chosen, opened), e.id()) {
 			t.Errorf("the audit says %+v", e)
 		}
-	}
-}
-
-// If the form for several tools is sent twice or late, it decides nothing about tools that have
-// changed since.
-func TestBulkIsStale(t *testing.T) {
-	d := open(t, small())
-	d.tab.Goto("/admin/tools?status=pending_approval&tier=read")
-	d.tab.Click(`.tickall`)
-	d.tab.Loads("Approve…", func() { d.tab.Click(`button[value=approve]`) })
-	form := url.Values{"action": {"block"}}
-	for _, item := range browsertest.Eval[[]string](d.tab, `[...document.querySelectorAll('[name=item]')].map(e => e.value)`) {
-		form.Add("item", item)
-	}
-	d.tab.Loads("the button", func() { d.tab.Click(`main form button[value=approve]`) })
-	n := len(d.decided())
-	if a := d.post("/admin/tools", form); a.Status >= 500 {
-		t.Errorf("form sent again: %d", a.Status)
-	}
-	if again := len(d.decided()); n == 0 || again != n {
-		t.Errorf("%d decisions, then %d", n, again)
 	}
 }

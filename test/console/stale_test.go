@@ -1,13 +1,9 @@
 package console_test
 
 import (
-	"encoding/json"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 )
 
@@ -60,52 +56,6 @@ func TestTwoTabs(t *testing.T) {
 	d.tab.Loads("Approve, having seen that", func() { d.tab.Click(`#decide button[value=approve]`) })
 	if got := d.decided(); got[0].Action != "approve" || got[0].Note != typed {
 		t.Errorf("decided was %v", got)
-	}
-}
-
-// The definition changes while a person reads it. The gateway does not approve the unseen
-// definition.
-func TestStaleHash(t *testing.T) {
-	d := open(t, small())
-	d.tab.Forgive(`status 409 of `)
-	id := d.fleet.Parameter
-	d.write(id)
-	server, name, _ := strings.Cut(id, ":")
-	tools := slices.Clone(d.fleet.Now[server])
-	for i, raw := range tools {
-		if rawjson.Text(rawjson.Get(raw, "name")) == name {
-			tools[i] = rawjson.Set(raw, "description", rawjson.Quote(rawjson.Text(rawjson.Get(raw, "description"))+" Suddenly."))
-		}
-	}
-	d.fleet.Servers[server].SetTools(tools)
-	d.Sync()
-	d.refused("hanged")
-	d.wantNote()
-	if marks := d.tab.Texts("main ins"); !slices.ContainsFunc(marks, func(s string) bool { return strings.Contains(s, "Suddenly.") }) {
-		t.Errorf("marked: %q, want the new change", marks)
-	}
-	var got struct {
-		Status string
-		Record struct {
-			State string
-		}
-	}
-	d.Ask(http.StatusOK, page(id), nil, &got)
-	if got.Status != "pending_approval" {
-		t.Errorf("the tool is %s", got.Status)
-	}
-}
-
-// The record changes while a person reads, but the definition does not change.
-func TestStaleRevision(t *testing.T) {
-	d := open(t, small())
-	d.tab.Forgive(`status 409 of `)
-	d.write(d.fleet.New[3])
-	d.Ask(http.StatusOK, page(d.fleet.New[3])+"/disable", json.RawMessage(`{"note": "not before Monday"}`), nil)
-	d.refused("othing was decided")
-	d.wantNote()
-	if text := d.tab.Text("main"); !strings.Contains(text, "not before Monday") {
-		t.Errorf("the page does not show the newer decision:\n%s", text)
 	}
 }
 
