@@ -110,22 +110,6 @@ func TestQueuesFitTheFunctions(t *testing.T) {
 	}
 }
 
-// With SyncMode=single there are no queues, and the sync function gets none of the settings.
-func TestSingleHasNoQueues(t *testing.T) {
-	d := expand(t).deployed(t, map[string]string{"AuthMode": "token"})
-	for _, name := range []string{"FanOut", "WorkFunction", "WorkRole", "WorkMapping", "WorkLogs", "AssembleFunction", "AssembleRole", "AssembleMapping", "AssembleLogs"} {
-		if d.has(name) {
-			t.Errorf("%s exists with SyncMode=single", name)
-		}
-	}
-	env := d.environment("SyncFunction")
-	for _, name := range []string{"PORTCULLIS_SYNC_ROLE", "PORTCULLIS_WORK_QUEUE", "PORTCULLIS_ASSEMBLE_QUEUE"} {
-		if v, ok := env[name]; !ok || v != "" {
-			t.Errorf("the sync function has %s = %q with SyncMode=single", name, v)
-		}
-	}
-}
-
 // Each function gets its role in the sync, and its queues, as settings. Without a queue it does not
 // start.
 func TestFunctionsNeedTheirQueues(t *testing.T) {

@@ -107,29 +107,6 @@ func TestNoCircle(t *testing.T) {
 	}
 }
 
-// A Function URL without signatures is public only with both permissions. The second permission
-// must allow calls only through the URL.
-func TestUrlPermissions(t *testing.T) {
-	x := expand(t)
-	for name, want := range map[string]string{
-		"McpUrlPermission":       "lambda:InvokeFunctionUrl by *, auth NONE, only through the URL ",
-		"McpUrlInvokePermission": "lambda:InvokeFunction by *, auth , only through the URL true",
-	} {
-		p := x.Resources[name].Properties
-		if got := fmt.Sprintf("%s by %s, auth %s, only through the URL %s", p["Action"], p["Principal"], text(p["FunctionUrlAuthType"]), x.deployed(t, nil).text(p["InvokedViaFunctionUrl"])); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-		for mode, made := range map[string]bool{"token": true, "none": true, "iam": false} {
-			if d := x.deployed(t, map[string]string{"AuthMode": mode, "Streaming": "url"}); d.has(name) != made {
-				t.Errorf("%s exists with AuthMode=%s: %v", name, mode, !made)
-			}
-			if x.deployed(t, map[string]string{"AuthMode": mode}).has(name) {
-				t.Errorf("%s exists without a URL", name)
-			}
-		}
-	}
-}
-
 // An alarm counts the 5xx of each front that agents can use.
 func TestAlarmsOfFronts(t *testing.T) {
 	x := nested(t, "infra/observability.yaml")

@@ -83,15 +83,7 @@ func metricsOf(d deployment, x template) (n int) {
 		if !d.has(name) {
 			continue
 		}
-		queries, _ := x.Resources[name].Properties["Metrics"].([]any)
-		if len(queries) == 0 {
-			n++
-		}
-		for _, q := range queries {
-			if q.(map[string]any)["MetricStat"] != nil {
-				n++
-			}
-		}
+		n += len(metricsOfAlarm(x.Resources[name].Properties))
 	}
 	return n
 }

@@ -128,7 +128,13 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 	}
 	for _, name := range x.of("AWS::Lambda::Permission") {
 		p := x.Resources[name].Properties
-		fmt.Fprintf(&b, "%spermission %s: %s on %s from %s\n", x.Resources[name].only(), text(p["Principal"]), p["Action"], text(p["FunctionName"]), text(p["SourceArn"]))
+		fmt.Fprintf(&b, "%spermission %s: %s on %s from %s", x.Resources[name].only(), text(p["Principal"]), p["Action"], text(p["FunctionName"]), text(p["SourceArn"]))
+		for _, limit := range []string{"FunctionUrlAuthType", "InvokedViaFunctionUrl"} {
+			if v := p[limit]; v != nil {
+				fmt.Fprintf(&b, ", %s %s", limit, text(v))
+			}
+		}
+		b.WriteString("\n")
 	}
 	for _, name := range x.of("AWS::Lambda::EventSourceMapping") {
 		p := x.Resources[name].Properties
