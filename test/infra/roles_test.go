@@ -145,6 +145,7 @@ func triesOfSync() []try {
 		{"reads the key of sessions", on("secretsmanager:GetSecretValue", "SealKey"), false},
 		{"queries the log of calls", on("logs:StartQuery", "McpLogs.Arn"), false},
 		{"reads metrics", on("cloudwatch:GetMetricData", "*"), false},
+		{"publishes to the topics", on("sns:Publish", roletest.Topics), true},
 		{"publishes to any topic", on("sns:Publish", "*"), false},
 		{"subscribes to a topic", on("sns:Subscribe", roletest.Topics), false},
 		{"starts itself", on("lambda:InvokeFunction", roletest.Syncer), false},
@@ -155,6 +156,7 @@ func triesOfSync() []try {
 
 func triesOfAdmin() []try {
 	return []try{
+		{"queries the log of calls", on("logs:StartQuery", "McpLogs.Arn"), true},
 		{"queries another log", on("logs:StartQuery", "AdminLogs.Arn"), false},
 		{"reads metrics", on("cloudwatch:GetMetricData", "*"), false},
 		{"writes the config", put("config/policy.cedar"), false},
