@@ -10,7 +10,8 @@ import (
 )
 
 // An agent calls a tool after a search that returned only the tool's name. The framework hands
-// the agent all the text that the agent needs for the call, with "answers" json and lines.
+// the agent all the text that the agent needs for the call, with "answers" json and lines. Outside
+// the lanes, each framework has one of these forms.
 func TestFrameworks(t *testing.T) {
 	findNode(t)
 	servers := map[string]Server{"lanes": {Entry: map[string]any{"url": Lanes(t), "approval": "off", "protocol": "2025-11-25"}}}
@@ -21,7 +22,10 @@ func TestFrameworks(t *testing.T) {
 		folder := t.TempDir()
 		programtest.WriteConfig(t, folder, Config(t, servers, fmt.Sprintf(`{"answers": %q}`, form)))
 		p := programtest.Start(t, folder)
-		for _, c := range Frameworks {
+		for i, c := range Frameworks {
+			if lanes == "" && (form == "json") != (i == 0) {
+				continue
+			}
 			t.Run(c.Name+", "+form, func(t *testing.T) {
 				t.Parallel()
 				at := Endpoint{URL: p.URL + "/mcp"}

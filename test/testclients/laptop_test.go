@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
@@ -206,19 +205,12 @@ func descendants(t *testing.T, pid int) (all []int) {
 	return all
 }
 
-// gone fails the test if a process is still running.
+// gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; {
-		out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=,args=", "-p", strconv.Itoa(pid)).Output() // ps fails if there is no such process
+	local.Until(t, fmt.Sprintf("process %d has ended", pid), func() bool {
+		out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output() // ps fails if there is no such process
 		state := strings.TrimSpace(string(out))
-		if state == "" || state[0] == 'Z' {
-			return
-		}
-		if time.Now().After(end) {
-			t.Errorf("process %d is still running: %s", pid, state)
-			return
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+		return state == "" || state[0] == 'Z'
+	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/repo"
 )
@@ -35,6 +36,9 @@ func thePace() pace {
 func (p pace) arguments() map[string]any {
 	return map[string]any{"steps": p.steps, "every": p.every.Seconds()}
 }
+
+// endless is the number of steps of a call that ends only if it is cancelled.
+const endless = 1 << 30
 
 // longCalls returns a config with two servers for long calls, one of each protocol.
 func longCalls(u *upstream) string {
@@ -70,14 +74,14 @@ func TestLongCall(t *testing.T) {
 		for _, server := range []string{"modern", "handshake"} {
 			t.Run(fmt.Sprintf("its client leaves, modern is %t, server %s", modern, server), func(t *testing.T) {
 				w := newWire(t, gate.URL+"/mcp", "", modern, `{}`)
-				left := w.leaves(server+"__count", p)
+				w.leaves(server+"__count", pace{endless, p.leave, p.every})
 				select {
-				case e := <-u.ended:
-					if took := e.at.Sub(left); took > time.Second || !e.cancelled {
-						t.Errorf("the call ended %v after its client left, cancelled: %t", took, e.cancelled)
+				case cancelled := <-u.ended:
+					if !cancelled {
+						t.Error("the call was not cancelled")
 					}
-				case <-time.After(5 * time.Second):
-					t.Error("the call is still running 5 s after its client left")
+				case <-time.After(local.Patience):
+					t.Error("the call is still running after its client left")
 				}
 			})
 		}
@@ -95,10 +99,9 @@ func TestLongCallLambda(t *testing.T) {
 	eachEra(t, front.URL+"/mcp", func(t *testing.T, w *wire, server string) { w.runsLong(server+"__count", thePace()) })
 }
 
-// runsLong makes a call and checks that each progress event arrives in time.
+// runsLong makes a call and checks that a progress event arrives for each step.
 func (w *wire) runsLong(tool string, p pace) {
 	w.t.Helper()
-	began := time.Now()
 	want := 1.0
 	var end message
 	for m := range w.call(w.t.Context(), tool, p.arguments()) {
@@ -106,8 +109,8 @@ func (w *wire) runsLong(tool string, p pace) {
 		if m.Method != "notifications/progress" {
 			continue
 		}
-		if due := time.Duration(want-1) * p.every; m.Params.Progress != want || time.Since(began) < due || time.Since(began) > due+5*time.Second {
-			w.t.Errorf("step %v came %v after the beginning, want step %v after %v", m.Params.Progress, time.Since(began), want, due)
+		if m.Params.Progress != want {
+			w.t.Errorf("progress %v, want %v", m.Params.Progress, want)
 		}
 		if token := fmt.Sprintf("%q", fmt.Sprintf("token-%d", w.sent)); string(m.Params.ProgressToken) != token {
 			w.t.Errorf("progress of %s, want of %s", m.Params.ProgressToken, token)
@@ -119,23 +122,20 @@ func (w *wire) runsLong(tool string, p pace) {
 	}
 }
 
-// leaves makes a call, leaves in the middle of the call, and returns the time at which it left.
-func (w *wire) leaves(tool string, p pace) time.Time {
+// leaves makes a call and leaves in the middle of the call.
+func (w *wire) leaves(tool string, p pace) {
 	w.t.Helper()
 	ctx, leave := context.WithCancel(w.t.Context())
 	defer leave()
 	for m := range w.call(ctx, tool, p.arguments()) {
 		if m.Params.Progress == float64(p.leave) {
-			left := time.Now()
-			leave()
-			return left
+			return
 		}
 	}
 	w.t.Fatal("the call ended before its client left")
-	return time.Time{}
 }
 
-func drain(ended chan ending) {
+func drain(ended chan bool) {
 	for len(ended) > 0 {
 		<-ended
 	}

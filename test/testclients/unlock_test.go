@@ -43,38 +43,20 @@ const (
 const older, newer = mcp.VersionLegacy, mcp.VersionModern
 
 var users = []user{
-	{
-		"TypeScript 1",
-		true,
-		older,
-		fails,
-		"UrlElicitationRequiredError",
-		"`UrlElicitationRequiredError`, page in `elicitations`",
-	},
+	{"TypeScript 1", true, older, fails, "UrlElicitationRequiredError",
+		"`UrlElicitationRequiredError`, page in `elicitations`"},
 	{"TypeScript 2", false, newer, page, "", ""},
 	{"TypeScript 2, handshake", true, older, fails, "UrlElicitationRequiredError", "the same"},
 	{"Python mcp", false, newer, page, "", ""},
-	{
-		"Python mcp",
-		true,
-		older,
-		fails,
-		"MCPError",
-		"`MCPError`, `UrlElicitationRequiredError.from_error`",
-	},
+	{"Python mcp", true, older, fails, "MCPError",
+		"`MCPError`, `UrlElicitationRequiredError.from_error`"},
 	{"Python fastmcp", false, newer, page, "", ""},
 	{"Python fastmcp", true, older, fails, "MCPError", "the same"},
 	{"go-sdk", false, newer, page, "", ""},
 	{"go-sdk", true, older, fails, "*jsonrpc.Error", "`*jsonrpc.Error`, page in `Data`"},
 	{"mcp-go", false, newer, page, "", ""},
-	{
-		"mcp-go",
-		true,
-		older,
-		fails,
-		"mcp.URLElicitationRequiredError",
-		"`URLElicitationRequiredError`, text in `Elicitations`",
-	},
+	{"mcp-go", true, older, fails, "mcp.URLElicitationRequiredError",
+		"`URLElicitationRequiredError`, text in `Elicitations`"},
 	{"Inspector", false, newer, shows, "", "its command line declares no elicitation"},
 	{"Inspector", true, older, shows, "", "the same"},
 }
@@ -117,23 +99,14 @@ var (
 		},
 	}
 	asking = []stage{
-		{
-			"locked call, its user accepts",
-			ladder(lockWords, lockWords),
-			[]string{`call request_access with names ["s:push"]`, "/admin/ask/"},
-		},
+		{"locked call, its user accepts", ladder(lockWords, lockWords),
+			[]string{`call request_access with names ["s:push"]`, "/admin/ask/"}},
 		{"locked call, its user declines", ladder(lockWords, lockWords), []string{"/admin/ask/"}},
 		{"locked call, its user cancels", ladder(lockWords, lockWords), []string{"/admin/ask/"}},
-		{
-			"`request_access`",
-			alike(madeWords),
-			[]string{"Request recorded. Tell your user", "/admin/ask/R-"},
-		},
-		{
-			"locked call, asked, not decided",
-			alike(openWords),
-			[]string{", open). Tell your user", "/admin/ask/R-"},
-		},
+		{"`request_access`", alike(madeWords),
+			[]string{"Request recorded. Tell your user", "/admin/ask/R-"}},
+		{"locked call, asked, not decided", alike(openWords),
+			[]string{", open). Tell your user", "/admin/ask/R-"}},
 		{
 			"call to confirm",
 			ladder(openWords, askedWords),
@@ -157,11 +130,8 @@ var (
 			},
 		},
 		{"call to confirm, confirmed", alike(runsWords), nil},
-		{
-			"call to confirm, confirmed and used",
-			ladder(spentWords, spentWords),
-			[]string{"was used for a call just now, and is good for that one", "Access request R-"},
-		},
+		{"call to confirm, confirmed and used", ladder(spentWords, spentWords),
+			[]string{"was used for a call just now, and is good for that one", "Access request R-"}},
 	}
 )
 
@@ -328,11 +298,8 @@ func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token stri
 	asked = u.shows(
 		t,
 		[]stage{
-			{
-				"in direct mode, a call to confirm",
-				ladder(openWords, askedWords),
-				[]string{"Access request R-"},
-			},
+			{"in direct mode, a call to confirm", ladder(openWords, askedWords),
+				[]string{"Access request R-"}},
 		},
 		Transcript{Answers: told.Answers[1:], Opened: told.Opened},
 	)

@@ -13,17 +13,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An upstream is a server with slow tools and tools with too large answers. It reports the end of
-// each call to the test.
+// An upstream is a server with slow tools and tools with too large answers.
 type upstream struct {
 	URL   string
-	ended chan ending
-}
-
-// An ending is the end of a call of count.
-type ending struct {
-	at        time.Time
-	cancelled bool
+	ended chan bool // for each call of count that ends: whether it was cancelled
 }
 
 type counting struct {
@@ -37,13 +30,13 @@ type sized struct {
 
 func newUpstream(t *testing.T) *upstream {
 	t.Helper()
-	u := &upstream{ended: make(chan ending, 100)}
+	u := &upstream{ended: make(chan bool, 100)}
 	s := sdk.NewServer(&sdk.Implementation{Name: "upstream", Version: "1"}, nil)
 	readOnly := &sdk.ToolAnnotations{ReadOnlyHint: true}
 	sdk.AddTool(s, &sdk.Tool{Name: "count", Description: "Count, with a progress report at each step.", Annotations: readOnly},
 		func(ctx context.Context, r *sdk.CallToolRequest, in counting) (*sdk.CallToolResult, any, error) {
 			err := u.count(ctx, r, in)
-			u.ended <- ending{time.Now(), err != nil}
+			u.ended <- err != nil
 			return text(fmt.Sprintf("counted to %d", in.Steps)), nil, err
 		})
 	sdk.AddTool(s, &sdk.Tool{Name: "picture", Description: "Return an image.", Annotations: readOnly},
