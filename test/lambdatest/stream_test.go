@@ -145,33 +145,6 @@ func TestFrontStreams(t *testing.T) {
 	}
 }
 
-func TestFrontPanics(t *testing.T) {
-	t.Run("before the first byte", func(t *testing.T) {
-		p := newPace(t)
-		front := newFront(t, p)
-		go p.do(t, "write half", "panic secret")
-		a := open(t.Context(), t, front.URL)
-		if body, err := io.ReadAll(a.Body); err != nil || a.StatusCode != http.StatusInternalServerError || strings.Contains(string(body), "secret") || strings.Contains(string(body), "half") {
-			t.Errorf("%d %q, %v", a.StatusCode, body, err)
-		}
-	})
-	t.Run("midway", func(t *testing.T) {
-		p := newPace(t)
-		front := newFront(t, p)
-		go p.do(t, "write half", "flush")
-		a := open(t.Context(), t, front.URL)
-		wantNext(t, a.Body, "half")
-		p.do(t, "panic secret")
-		if body, err := io.ReadAll(a.Body); err == nil {
-			t.Errorf("the answer ends without an error, with %q", body)
-		}
-		go p.do(t, "end") // the environment continues
-		if again := open(t.Context(), t, front.URL); again.StatusCode != http.StatusOK || len(front.Environments()) != 1 {
-			t.Errorf("the next request gets %d; there are %d environments, want 1", again.StatusCode, len(front.Environments()))
-		}
-	})
-}
-
 // If a function fails midway, the trailer of its answer contains its error.
 func TestBrokenAnswer(t *testing.T) {
 	p := newPace(t)
@@ -187,23 +160,5 @@ func TestBrokenAnswer(t *testing.T) {
 	broken, ok := errors.AsType[*lambdatest.BrokenError](err)
 	if !ok || string(body) != "half" || !strings.Contains(broken.Message, "internal error") || strings.Contains(broken.Message, "secret") {
 		t.Errorf("%q, %v", body, err)
-	}
-}
-
-// If the client leaves, the function still runs to its end.
-func TestFrontClientLeaves(t *testing.T) {
-	p := newPace(t)
-	front := newFront(t, p)
-	ctx, leave := context.WithCancel(t.Context())
-	go p.do(t, "write one", "flush")
-	a := open(ctx, t, front.URL)
-	wantNext(t, a.Body, "one")
-	leave()
-	_, _ = io.Copy(io.Discard, a.Body)
-	p.do(t, "write two", "flush", "write three", "flush") // Lambda receives each write
-	p.do(t, "end")
-	go p.do(t, "end")
-	if a := open(t.Context(), t, front.URL); a.StatusCode != http.StatusOK {
-		t.Errorf("the next request gets %d, want 200", a.StatusCode)
 	}
 }

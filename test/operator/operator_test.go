@@ -26,6 +26,13 @@ func install(run func() int) int {
 		panic(err)
 	}
 	defer os.RemoveAll(bin)
+	installed.bin = bin
+	if built := repo.Programs(); built != "" {
+		if err := os.Symlink(filepath.Join(built, "portcullis"), filepath.Join(bin, "portcullis")); err != nil {
+			panic(err)
+		}
+		return run()
+	}
 	cmd := exec.Command("go", "install", "./cmd/portcullis")
 	cmd.Dir = repo.Path(".")
 	cmd.Env = append(os.Environ(), "GOBIN="+bin)
@@ -33,7 +40,6 @@ func install(run func() int) int {
 		fmt.Printf("go install ./cmd/portcullis: %v\n%s", err, out)
 		return 1
 	}
-	installed.bin = bin
 	return run()
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/repo"
@@ -56,19 +55,19 @@ func TestFirstToolPage(t *testing.T) {
 // which keeps running.
 func holds(t *testing.T, block, lines string, read func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		output, missing := read(), ""
+	output, missing := "", ""
+	complete := func() bool {
+		output, missing = read(), ""
 		for line := range strings.Lines(lines) {
 			if !strings.Contains(output, strings.TrimSpace(line)) {
 				missing = line
 			}
 		}
-		if missing == "" {
-			return
-		}
-		if !strings.HasPrefix(block, "portcullis serve") || time.Now().After(deadline) {
-			t.Fatalf("%s\ndoes not print %s:\n%s", block, missing, output)
-		}
+		return missing == ""
+	}
+	serves := strings.HasPrefix(block, "portcullis serve")
+	if !complete() && !(serves && local.WaitFor(complete)) {
+		t.Fatalf("%s\ndoes not print %s:\n%s", block, missing, output)
 	}
 }
 
