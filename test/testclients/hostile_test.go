@@ -23,7 +23,7 @@ func TestTooMuch(t *testing.T) {
 		"modern": {"url": %q, "approval": "off"},
 		"handshake": {"url": %[1]q, "approval": "off", "protocol": "2025-11-25"},
 		"mortal": {"url": %q, "approval": "off", "protocol": "2025-11-25"},
-		"child": {"command": %q, "args": [%q], "approval": "off"}}, "gateway": {"mode": "direct"}}`,
+		"child": {"command": %q, "args": [%q], "approval": "off", "timeout": "2m"}}, "gateway": {"mode": "direct"}}`,
 		u.URL, Lanes(t), findPython(t), filepath.Join(dir(), "server.py")))
 	gate := programtest.Start(t, folder, "--allow-commands")
 	tryAll := func(t *testing.T, big int) {
