@@ -97,8 +97,14 @@ func (g suite) agentsAsk(t *testing.T) {
 	if w.proxy.Checked() == 0 {
 		t.Error("no call was checked against a role")
 	}
-	for _, f := range []*lambdatest.Function{mcp, sync} {
-		if log := f.Output(); strings.Contains(log, hook.URL) || strings.Contains(log, "whsec_") {
+	wantNoReceiver(t, hook.URL, mcp, sync)
+}
+
+// wantNoReceiver checks that no log contains a secret of a receiver of notices.
+func wantNoReceiver(t *testing.T, url string, functions ...*lambdatest.Function) {
+	t.Helper()
+	for _, f := range functions {
+		if log := f.Output(); strings.Contains(log, url) || strings.Contains(log, "whsec_") {
 			t.Errorf("the log contains a secret of a receiver: %s", log)
 		}
 	}
