@@ -66,7 +66,8 @@ func holds(t *testing.T, block, lines string, read func() string) {
 		return missing == ""
 	}
 	serves := strings.HasPrefix(block, "portcullis serve")
-	if !complete() && !(serves && local.WaitFor(complete)) {
+	printed := complete() || serves && local.WaitFor(complete)
+	if !printed {
 		t.Fatalf("%s\ndoes not print %s:\n%s", block, missing, output)
 	}
 }
