@@ -3,6 +3,7 @@ package state_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +21,9 @@ type hangs struct{ get, changes, stops, objects bool }
 // hang makes these calls wait until their callers give up. After a call of the returned function,
 // new calls get an answer, but calls that began earlier never get one.
 func (h *fixture) hang(what hangs) (answer func()) {
-	hanging := true
+	var answering atomic.Bool
 	wait := func(ctx context.Context, hangs bool) error {
-		if !hanging || !hangs {
+		if answering.Load() || !hangs {
 			return nil
 		}
 		<-ctx.Done()
@@ -32,7 +33,7 @@ func (h *fixture) hang(what hangs) (answer func()) {
 	h.Approvals.OnChanges = func(ctx context.Context, _ time.Time) error { return wait(ctx, what.changes) }
 	h.Approvals.OnDocs = func(ctx context.Context, _ []document.Key) error { return wait(ctx, what.stops) }
 	h.Objects.OnGet = func(ctx context.Context, _ string) error { return wait(ctx, what.objects) }
-	return func() { hanging = false }
+	return func() { answering.Store(true) }
 }
 
 // unlockTime is how long a tool may stay locked after a store answers again.
