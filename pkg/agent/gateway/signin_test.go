@@ -57,3 +57,22 @@ func TestReadsOfSignIn(t *testing.T) {
 		}
 	}
 }
+
+// If the gateway can sign in, a call of a server without a sign-in needs no additional allocation.
+func TestAllocationsWithoutSignIn(t *testing.T) {
+	allocs := map[bool]float64{}
+	for _, able := range []bool{false, true} {
+		gw := everyItem(t)
+		gw.Options.SignIns = able
+		gw.Restart()
+		gw.Sync()
+		allocs[able] = testing.AllocsPerRun(200, func() {
+			if _, err := gw.Try(`{"name":"call_tool_read","arguments":{"name":"open:act"}}`); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if allocs[true] > allocs[false] {
+		t.Errorf("%v allocations with sign-ins, %v without", allocs[true], allocs[false])
+	}
+}

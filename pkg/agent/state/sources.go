@@ -48,13 +48,17 @@ func (src *sources) unread() bool {
 // readObjects reads config, policy and catalog concurrently. synced is the catalog of a sync in
 // this process, or nil.
 func (src *sources) readObjects(ctx context.Context, objects object.Store, o Options, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
+	catalogTime := timeout
+	if src.patient && src.ready() { // the last attempt loaded no shard
+		catalogTime *= patience
+	}
 	var wg sync.WaitGroup
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	wg.Go(func() { src.config = catalog.ConfigFile.Load(ctx, objects, src.config, now) })
 	wg.Go(func() { src.policy = catalog.PolicyFile.Load(ctx, objects, src.policy, now) })
-	wg.Go(func() { src.readCatalog(whole, objects, now, timeout, synced) })
+	wg.Go(func() { src.readCatalog(whole, objects, now, catalogTime, synced) })
 	wg.Wait()
 	src.unchecked = true
 	src.configDue = after(now, o.ConfigTTL)
@@ -68,13 +72,9 @@ func (src *sources) newBase() *base {
 	return newBase(inputs{cfg: src.config.Value, policy: src.policy.Value, snap: src.snap}, &base{})
 }
 
-// readCatalog reads the catalog within timeout. If the last attempt loaded no shard, this attempt
-// has five times the timeout. The next attempt reuses the loaded shards. synced is the same as for
-// readObjects.
+// readCatalog reads the catalog within timeout. The next attempt reuses the loaded shards. synced is
+// the same as for readObjects.
 func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
-	if src.patient && src.ready() {
-		timeout *= patience
-	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	have := src.snap
