@@ -147,7 +147,7 @@ const maxWidth = 100
 
 // wideLines contains the number of lines over maxWidth that a tree may still have. The numbers may
 // only fall.
-var wideLines = map[string]int{"product": 3011, "tests": 8986}
+var wideLines = map[string]int{"product": 3011, "tests": 8557}
 
 // TestLinesAreNarrow checks that the number of lines over maxWidth does not rise.
 func TestLinesAreNarrow(t *testing.T) {
