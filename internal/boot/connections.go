@@ -15,7 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
-// connections returns the sign-ins of the gateway at upstream servers, or nil if it has no vault.
+// connections returns the sign-ins of the gateway at upstream servers. It returns nil if no key
+// seals sign-ins, because the gateway then cannot sign in.
 // Requests to issuers obey the same address rules as requests to servers.
 func (p *Program) connections(o Options) upstream.Connections {
 	if o.Vault == nil {
@@ -36,8 +37,8 @@ func (p *Program) connections(o Options) upstream.Connections {
 	return p.SignIns
 }
 
-// connectionEvent logs what happened to a sign-in, and records how often its token was renewed on
-// an earlier day.
+// connectionEvent logs what happened to a sign-in. If the event has the number of renewals of an
+// earlier day, it also writes this number to the audit.
 func (p *Program) connectionEvent(ctx context.Context, e connection.Event) {
 	level := slog.LevelInfo
 	if e.Kind == connection.Ended {
@@ -53,8 +54,8 @@ func (p *Program) connectionEvent(ctx context.Context, e connection.Event) {
 	}
 }
 
-// record writes a line about a server to the audit, unless the newest such line already has that
-// state.
+// record writes a line about a server to the audit. It writes nothing if the newest line that it
+// wrote about this server has the same action and state.
 func (p *Program) record(ctx context.Context, l audit.Line, state string) {
 	l.V, l.Kind, l.Time = audit.Version, audit.KindEvent, p.now().UTC()
 	isNew := true
@@ -72,7 +73,7 @@ func (p *Program) record(ctx context.Context, l audit.Line, state string) {
 				slog.String("subject", l.Subject),
 				slog.Any("error", err),
 			)
-			isNew = true // the event is still written to the lines of calls
+			isNew = true // still write the event to the call audit
 		}
 	}
 	if !isNew {
@@ -89,7 +90,8 @@ func hasEnded(s catalog.ServerReport) bool {
 	return s.Enabled && !s.Unasked && s.Outcome.SignInEnded() && s.Before != outcome.Denied
 }
 
-// endOf returns the same id for the end of a sign-in in all processes: the time of the last load.
+// endOf identifies the end of a sign-in by the time at which the server was last available. All
+// processes get the same id, so the audit gets one line.
 func endOf(o outcome.Outcome) string { return o.LoadedAt.UTC().Format(time.RFC3339Nano) }
 
 // recordEnded records each sign-in that has ended since the last sync.

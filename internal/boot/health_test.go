@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The answer contains only the condition, one word, for every request.
+// Every request gets the same answer, which contains only the condition: one word.
 func TestHealthz(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string

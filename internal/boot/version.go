@@ -10,17 +10,17 @@ import (
 // The linker sets these, as in -X
 // github.com/portcullis-mcp/portcullis/internal/boot.Version=v1.2.0.
 var (
-	Version = "dev" // of the program
-	Commit  string  // of the source; "": the Go command's value
-	// of the build, or of the commit for reproducible builds: 2026-11-21T21:00:00Z; "": the Go
-	// command's value
+	Version = "dev" // version of the program
+	Commit  string  // commit of the source; if empty, the value of the Go command is used
+	// Date is the time of the build, such as 2026-11-21T21:00:00Z, or for reproducible builds the
+	// time of the commit. If it is empty, the value of the Go command is used.
 	Date string
 )
 
 // A Build identifies this program.
 type Build struct {
 	Version string `json:"version"` // "dev": neither the linker nor the Go command set a version
-	// "": not known, as for a module that was installed by its version
+	// "": not known, for example after go install with a version
 	Commit   string `json:"commit,omitempty"`
 	Modified bool   `json:"modified,omitempty"` // the source had uncommitted changes
 	Date     string `json:"date,omitempty"`     // "": not known
@@ -44,7 +44,7 @@ func ThisBuild() Build {
 		b.Version = v
 	}
 	if b.Modified = Commit == "" && noted["vcs.modified"] == "true"; b.Modified {
-		b.Version = strings.TrimSuffix(b.Version, "+dirty") // modified says this
+		b.Version = strings.TrimSuffix(b.Version, "+dirty") // the field Modified says this
 	}
 	b.Commit, b.Date = cmp.Or(b.Commit, noted["vcs.revision"]), cmp.Or(b.Date, noted["vcs.time"])
 	return b

@@ -31,7 +31,7 @@ type approvalsCmd struct {
 	Write approvalsWriteCmd `cmd:"" help:"Write the approved definitions into a lock file."`
 	Check approvalsCheckCmd `cmd:"" help:"Compare the lock file with the gateway."`
 	Apply approvalsApplyCmd `cmd:"" help:"Approve the definitions in the lock file."`
-	Carry carryCmd          `cmd:"" changes:"approvals carry" help:"Approve what a new version of a package left unchanged."`
+	Carry carryCmd          `cmd:"" changes:"approvals carry" help:"Approve definitions that a new version of a package left unchanged."`
 
 	Backup  backupCmd  `cmd:"" changes:"approvals backup" help:"Back up approvals.db."`
 	Restore restoreCmd `cmd:"" help:"Restore approvals.db from a copy, or from the tool catalog."`
@@ -51,8 +51,8 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 	case c.File != "":
 		return c.restore(ctx, env)
 	case c.KeepTokens:
-		return errors.New("approvals restore: --keep-tokens is about the tokens of a copy: name " +
-			"the FILE")
+		return errors.New("approvals restore: --keep-tokens needs a FILE: it keeps " +
+			"the tokens of that copy valid")
 	}
 	return c.reconcile(ctx, env, "restore", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (auditevent.Restored, error) {
 		p := auditevent.Restorer{
@@ -74,9 +74,10 @@ func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 	})
 }
 
-// reconcile calls the function how, which decides about every record that the file lacks or has in
-// an older version. Then it prints the result for each tool. If name is restore, it renames a
-// damaged file and creates a new file from the catalog.
+// reconcile opens approvals.db and calls how. This function decides about every record that the
+// catalog has, but that approvals.db lacks or has in an older version. Then reconcile prints the
+// result for each tool. If name is restore, it first renames a damaged approvals.db and creates a
+// new file.
 func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name string,
 	how func(context.Context, *bolt.Store, *catalog.Snapshot) (auditevent.Restored, error)) error {
 	if f.URL != "" {
@@ -89,8 +90,8 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so the decisions are "+
 			"not known", name, root)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("approvals %s: %w; start the gateway, which makes a new catalog; "+
-			"if %s is damaged too, move it away first; then run this command again", name, err, folder.ApprovalsFile)
+		return fmt.Errorf("approvals %s: %w; if %s is damaged too, move it away; "+
+			"then start the gateway, which makes a new catalog, and run this command again", name, err, folder.ApprovalsFile)
 	case err != nil:
 		return err
 	}
@@ -137,7 +138,8 @@ func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, na
 	return printWhole(env.stdout, func(w io.Writer) { printReconciliation(w, a.Value) })
 }
 
-// printReconciliation prints the result for lost records, and the records that the audit added.
+// printReconciliation prints the state of each lost record, and the decisions that the audit has
+// but the catalog lacks.
 func printReconciliation(w io.Writer, s decide.Reconciliation) {
 	for _, t := range s.Tools {
 		fmt.Fprintf(w, "%s: %s\n", inLine(t.ID), stateOf(approval.State(t.State), t.Disabled))

@@ -15,7 +15,7 @@ import (
 // verdictFlags are the common flags of all decisions.
 type verdictFlags struct {
 	requestID
-	Hash string `placeholder:"HASH" help:"Hash of the definition (for confirm: of the arguments) that you have read; the first 12 digits are enough. If it has changed since, nothing is decided. Without a terminal approve, allow and confirm need it."`
+	Hash string `placeholder:"HASH" help:"Hash of the definition (for confirm: of the arguments) that you have read; the first 12 digits are enough. If the definition or the arguments have changed since then, nothing is decided. Without a terminal, approve, allow and confirm need this flag."`
 }
 
 // decide sends a decision about the current request. Before a verdict that unlocks something, it
@@ -31,7 +31,7 @@ func (c verdictFlags) decide(
 	r := asked.Value
 	question := map[request.Verdict]string{
 		request.Approved:  "Approve this definition, for all agents?",
-		request.Allowed:   "Allow it only to this agent, for " + text.Minutes(minutes) + "?",
+		request.Allowed:   "Allow this definition only to this agent, for " + text.Minutes(minutes) + "?",
 		request.Confirmed: "Confirm this call, which can be made once, within an hour?",
 	}[v]
 	d := &decider{
@@ -65,8 +65,8 @@ func (c verdictFlags) decide(
 	return c.print(env.stdout, done, func(w io.Writer) { showRequest(w, done.Value) })
 }
 
-// namesSeen returns an error if --hash does not match the definition, or the arguments, of the
-// decision.
+// namesSeen returns an error if --hash is not the hash of the request's definition. If v confirms a
+// call, --hash must be the hash of the call's arguments.
 func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 	if c.Hash == "" {
 		return nil
@@ -78,7 +78,7 @@ func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 	named, err := hashNamed(c.Hash, hash)
 	if err == nil && named == "" {
 		err = fmt.Errorf("--hash does not name the %s of %s, whose hash is %s, and nothing was decided: "+
-			"portcullis requests show %[2]s prints what it is about", what, inLine(r.ID), shortHash(hash))
+			"portcullis requests show %[2]s prints the %[1]s", what, inLine(r.ID), shortHash(hash))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", requestsName, err)

@@ -20,7 +20,7 @@ type stopCmd struct {
 	Undo undoStopCmd `cmd:"" help:"Undo stops that people made."`
 }
 
-// Words that replace a name.
+// Words and prefixes that an argument can have instead of a server's name.
 const (
 	everything = "everything"
 	every      = "every"
@@ -31,13 +31,13 @@ const (
 // A stopTarget is an argument that names the target of a stop.
 type stopTarget struct {
 	stops.Target
-	Every bool `json:"every,omitempty"` // all stops of people
+	Every bool `json:"every,omitempty"` // all stops that people made
 }
 
 // A doStopCmd is portcullis stop, without undo.
 type doStopCmd struct {
 	askFlags
-	Targets []string `arg:"" optional:"" name:"what" help:"NAME of a server, agent:ID, or everything. Use server:NAME for a server that has the name of one of these words."`
+	Targets []string `arg:"" optional:"" name:"what" help:"NAME of a server, agent:ID, or everything. Use server:NAME for a server with the name everything, every, undo or now."`
 	Reason  string   `placeholder:"TEXT" help:"Reason, in one line; agents see it."`
 }
 
@@ -54,7 +54,7 @@ func (c doStopCmd) Validate() error {
 	return c.gatewayFlags.Validate()
 }
 
-// Run stops, or prints the stops.
+// Run stops the targets. Without targets, it prints the stops.
 func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 	targets, err := targetsOf(c.Targets, false)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 // An undoStopCmd is portcullis stop undo.
 type undoStopCmd struct {
 	askFlags
-	Targets []string `arg:"" name:"what" help:"The target of the stop: NAME of a server, agent:ID, everything; or every, for all stops of people."`
+	Targets []string `arg:"" name:"what" help:"The target of the stop: NAME of a server, agent:ID, everything; or every, for all stops that people made."`
 }
 
 // Run undoes stops.
@@ -103,7 +103,7 @@ func (c undoStopCmd) Run(ctx context.Context, env *environment) error {
 	})
 }
 
-// targetsOf parses all names, so that a wrong name is found before any change.
+// targetsOf parses all names before the first change, so that a wrong name changes nothing.
 func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 	for _, name := range names {
 		var t stopTarget
@@ -119,7 +119,7 @@ func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 		case isServer:
 			t.Server = server
 		case strings.Contains(name, ":"):
-			return nil, fmt.Errorf("%s is neither a server nor agent:ID: an agent is named as in agent:token:ci, and a tool is not stopped but disabled: portcullis disable %s", text.Quote(name, 128), typed(name))
+			return nil, fmt.Errorf("%s is neither a server nor agent:ID: write an agent as agent:token:ci; to disable a tool, run portcullis disable %s", text.Quote(name, 128), typed(name))
 		default:
 			t.Server = name
 		}
@@ -133,7 +133,8 @@ func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 	return out, nil
 }
 
-// eachStop stops the targets, or undoes their stops, one after the other. say prints each result.
+// eachStop calls change for one target after the other, which stops the target or undoes its stop.
+// For each result it calls say, which prints the result.
 func (g *gateway) eachStop(
 	f askFlags, env *environment, targets []stopTarget,
 	say func(w, stderr io.Writer, t stopTarget, done decide.Stopped),
@@ -143,13 +144,13 @@ func (g *gateway) eachStop(
 	for _, t := range targets {
 		done, err := change(t)
 		if err == nil && !done.Value.Recorded {
-			fmt.Fprintln(env.stderr, "warning: this was done, but its line could not be written to the audit; "+
-				"the gateway's log has it")
+			fmt.Fprintln(env.stderr, "warning: the change took effect, but its audit event could not be "+
+				"stored; the gateway's log has the event")
 		}
 		if err == nil {
 			err = f.print(env.stdout, done, func(w io.Writer) { say(w, env.stderr, t, done.Value) })
 			if err != nil {
-				err = fmt.Errorf("%s: it is done, but the result cannot be printed: %w", g.Command, err)
+				err = fmt.Errorf("%s: the change took effect, but the result cannot be printed: %w", g.Command, err)
 			}
 		}
 		failed = append(failed, err)

@@ -28,8 +28,9 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	old, err := secret.ReadFile(path)
 	switch {
 	case c.URL != "" || errors.Is(err, fs.ErrNotExist):
-		return errors.New("token rotate: nothing was done: the gateway reads its key from the " +
-			"place in PORTCULLIS_TOKEN_KEY: replace the key there; docs/operate.md has the steps")
+		return errors.New("token rotate: nothing was done: PORTCULLIS_TOKEN_KEY " +
+			"has the gateway's key, or says where it is: replace the key there; docs/operate.md " +
+			"has the steps")
 	case err != nil:
 		return fmt.Errorf("token rotate: nothing was done: %w", err)
 	}
@@ -45,9 +46,9 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	switch {
 	// the gateway still uses another key, so its counts of tokens do not apply
 	case k != nil && k.Current.ID != inFile.ID():
-		return errors.New("token rotate: nothing was done: the gateway has not read the key in " +
-			"the file yet, and does so within seconds: run this again; if it says the same, " +
-			"look in the gateway's log")
+		return errors.New("token rotate: nothing was done: the gateway has not yet read the " +
+			"new key in the file: wait a few seconds and run this again; if the error remains, " +
+			"read the gateway's log")
 	case k == nil:
 		return errors.New("token rotate: nothing was done: the gateway cannot read its keys, so it cannot say which tokens would end; its log says why")
 	case k.Previous != nil && k.Previous.Live > 0 && !c.Force:
@@ -66,7 +67,7 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	})
 }
 
-// printKeys prints how many tokens end with the previous key, and how many are void.
+// printKeys prints how many tokens are under the previous key, and how many tokens are void.
 func printKeys(w io.Writer, k *admin.TokenKeys) {
 	if k == nil {
 		return
@@ -84,7 +85,7 @@ func printKeys(w io.Writer, k *admin.TokenKeys) {
 	}
 }
 
-// are returns a number with its noun and verb.
+// are returns a number with a noun and the verb "is" or "are".
 func are(n int, noun string) string {
 	if n == 1 {
 		return text.Count(n, noun) + " is"

@@ -21,8 +21,8 @@ func appendTOML(data, addition []byte) []byte {
 	return append(out, addition...)
 }
 
-// cutTOML returns the file without the tables whose keys begin with these keys. It does not remove
-// inline tables; the caller checks for them.
+// cutTOML returns the file without the tables whose keys begin with keys. It does not remove inline
+// tables, so the caller must check that there are none.
 func cutTOML(data []byte, keys []string) ([]byte, error) {
 	mark := len(data) - len(bytes.TrimPrefix(data, []byte(bom)))
 	text := data[mark:]
@@ -63,7 +63,7 @@ func cutTOML(data []byte, keys []string) ([]byte, error) {
 	return out, nil
 }
 
-// own returns the length of a table's text without the comments and blank lines at its end, which
+// own returns the length of a table's text without the comments and blank lines at the end. These
 // belong to the next table.
 func own(text []byte) int {
 	for len(text) > 0 {

@@ -21,7 +21,7 @@ const (
 	bom      = "\ufeff"
 )
 
-// lines finds the line of an offset in a file. It counts on from the offset of the previous call.
+// lines finds the line of an offset in a file. It starts to count at the offset of the last call.
 type lines struct {
 	data       []byte
 	at, before int // an offset, and the number of lines before it
@@ -38,7 +38,7 @@ func (l *lines) lineOf(offset int) int {
 	return l.before + 1
 }
 
-// equal reports whether two values are equal, regardless of their places.
+// equal reports whether two values are equal, even if they are at different places in the file.
 func equal(a, b *rawjson.Node) bool {
 	if a == nil || b == nil || a.Kind != b.Kind || a.Text != b.Text || len(a.Kids) != len(b.Kids) {
 		return a == b
@@ -102,7 +102,7 @@ func parseJSON(path string, data []byte) (*rawjson.Node, error) {
 	}
 	at := newLines(data)
 	if !root.Object() {
-		return nil, &fault{Place{path, at.lineOf(root.Offset)}, "holds no JSON object"}
+		return nil, &fault{Place{path, at.lineOf(root.Offset)}, "is not a JSON object"}
 	}
 	return root, complete(path, root, &at)
 }
@@ -146,7 +146,7 @@ func readJSON(path string, data []byte) (hujson.Value, error) {
 	}
 	f := &fault{Place: Place{File: path}, Message: "not JSON: " + err.Error()}
 	if m := hujsonPlace.FindStringSubmatch(err.Error()); m != nil {
-		f.Line, _ = strconv.Atoi(m[1]) // it is digits
+		f.Line, _ = strconv.Atoi(m[1]) // m[1] has only digits
 		what := text.Clip(text.Line(err.Error()[len(m[0]):]), 200)
 		f.Message = fmt.Sprintf("not JSON, at column %s: %s", m[2], what)
 	}

@@ -114,7 +114,7 @@ func TestFaults(t *testing.T) {
 		"not closed":        {"a.json", "{\n  \"mcpServers\": {\n    \"a\": {\"url\": \"x\"}\n", "a.json:4: not JSON, at column 1: "},
 		"a missing comma":   {"a.json", "{\n  \"a\": 1\n  \"b\": 2\n}", "a.json:3: not JSON, at column 3: "},
 		"a duplicate name":  {"a.json", "{\"mcpServers\": {\n  \"a\": {},\n  // c\n  \"a\": {}\n}}", `a.json:4: "a" is here a second time; the first is in line 2`},
-		"a list":            {"a.json", "[]", "a.json:1: holds no JSON object"},
+		"a list":            {"a.json", "[]", "a.json:1: is not a JSON object"},
 		"servers in a list": {"a.json", "{\n\"mcpServers\": []}", "a.json:2: mcpServers is no object"},
 		"too deep":          {"a.json", strings.Repeat("[", 10_000), "a.json: is nested too deeply"},
 		"deep in comments":  {"a.json", strings.Repeat("[/*]*/ //]\n", 10_000), "a.json: is nested too deeply"},

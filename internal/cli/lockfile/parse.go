@@ -18,12 +18,12 @@ const MaxSize = 64 << 20
 
 const (
 	maxFaults = 50 // further faults are only counted
-	// bytes of the largest file whose faults get line numbers: the numbers need up to 40 times its
-	// size
+	// maxLocated is the size in bytes up to which faults get line numbers. To find the numbers
+	// takes up to 40 times the size of the file in memory.
 	maxLocated = 256 << 10
 
-	// The maximum number of values depends on the size of the file: an entry has a hash of 64
-	// digits and three other values.
+	// A file may have leastValues values, and one more for every bytesOfValue bytes. This is
+	// enough, because an entry has a hash of 64 digits and only three other values.
 	leastValues  = 1 << 10
 	bytesOfValue = 20
 )
@@ -95,8 +95,8 @@ func (r *reader) fault(path, format string, args ...any) {
 	}
 }
 
-// members calls the function do for each member of an object. A duplicate name is a fault, and so
-// is a value that is not an object.
+// members calls the function do for each member of the object n. If n is not an object, or a name
+// occurs twice, members adds a fault.
 func (r *reader) members(n *rawjson.Node, path string, do func(name, path string, value *rawjson.Node)) {
 	if !n.Object() {
 		r.fault(path, "want an object")
@@ -123,7 +123,7 @@ func (r *reader) unknown(name, path string, known ...string) {
 	r.fault(path, "unknown key; it takes %s", strings.Join(known, ", "))
 }
 
-// word returns a string.
+// word returns the text of a string. If n is not a string, word adds a fault.
 func (r *reader) word(n *rawjson.Node, path string) string {
 	if n.Kind != '"' {
 		r.fault(path, "want a string")
