@@ -25,11 +25,12 @@ type api struct {
 	tokens  *token.Registry // nil: the API has no operations for agent tokens
 	gate    *connect.Gateway
 
-	sessions *signin.Sessions // nil: nobody signs in here
+	sessions *signin.Sessions // nil: people cannot sign in to this gateway
 }
 
-// New returns the handler of the API. A nil tokens means no agent tokens, a nil sessions no
-// sign-in. gate is the address that clients connect to; nil: unknown.
+// New returns the handler of the API. If tokens is nil, the gateway has no agent tokens. If
+// sessions is nil, people cannot sign in. gate has the address that clients connect to; nil means
+// unknown.
 func New(service *decide.Service, tokens *token.Registry, gate *connect.Gateway, sessions *signin.Sessions) http.Handler {
 	if gate == nil {
 		gate = &connect.Gateway{}

@@ -43,10 +43,10 @@ type TokenKey struct {
 	Since time.Time `json:"since,omitzero" doc:"when the operator set the key; absent if that is not known"`
 	Until time.Time `json:"until,omitzero" doc:"time after which the gateway accepts no token under the key; absent: until the key is removed"`
 	Live  int       `json:"live" doc:"number of valid tokens under the key"`
-	Last  time.Time `json:"last_expires,omitzero" doc:"when the last of these expires"`
+	Last  time.Time `json:"last_expires,omitzero" doc:"when the last of the valid tokens under the key expires"`
 }
 
-// registerTokens adds the operations on agent tokens, if they are stored here.
+// registerTokens adds the operations on agent tokens, if this gateway stores agent tokens.
 func (a *api) registerTokens(h huma.API) {
 	if a.tokens == nil {
 		return
@@ -62,7 +62,7 @@ func (a *api) registerTokens(h huma.API) {
 	serve(a, h, huma.Operation{
 		OperationID: "revoke-token", Method: http.MethodPost, Path: "/admin/tokens/{id}/revoke",
 		Summary: "Revoke an agent token; its next request is refused. " +
-			"The grants of its name remain, and the answer lists them",
+			"Grants to the name of the token remain, and the answer lists them",
 		Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, a.revokeToken)
 }
@@ -127,7 +127,7 @@ type tokenInput struct {
 	ID string `path:"id" maxLength:"64"`
 }
 
-// A RevokedToken is a revoked token with the grants of its name.
+// A RevokedToken is a revoked token with the grants to its name.
 type RevokedToken struct {
 	AgentToken
 	decide.TokenGrants

@@ -32,12 +32,12 @@ func TestFindings(t *testing.T) {
 		t.Errorf("without a note: %d %s", w.Status, w.Body)
 	}
 	status, body := h.press(path, h.Page(http.StatusOK, path), "approve")
-	if status != http.StatusSeeOther { // its note is "from the page"
+	if status != http.StatusSeeOther { // press sends the note "from the page"
 		t.Errorf("with a note: %d %s", status, body)
 	}
 }
 
-// After a change the page marks the new findings, and folds the approved ones.
+// After a change, the page marks the new findings. It folds those that the approved definition has.
 func TestFindingsThatAreNew(t *testing.T) {
 	h := newFixture(t)
 	was := `{"name":"read_file","description":"Reads\u200b a file."}`
@@ -51,7 +51,7 @@ func TestFindingsThatAreNew(t *testing.T) {
 	page := html.UnescapeString(h.Page(http.StatusOK, "/admin/tools/fs/read_file"))
 	listed, folded, _ := strings.Cut(page, "<summary>1 finding that the approved definition also has</summary>")
 	folded, _, _ = strings.Cut(folded, "</details>")
-	says(t, listed, ">, changed <time datetime=") // the page says since when
+	says(t, listed, ">, changed <time datetime=") // the page says when the definition changed
 	says(t, listed, `<span class="mark">new</span> <a href="#finding-1">`)
 	says(t, folded, "has characters that a person does not see")
 	lacks(t, folded, `class="mark"`)

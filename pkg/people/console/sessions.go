@@ -62,13 +62,14 @@ func (c *Console) sessions(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "sessions", p)
 }
 
-// rowOf returns the row of a session; here is the session of this browser, or nil.
+// rowOf returns the row of the session s. The argument here is the session of the browser that sent
+// the request, or nil.
 func (c *Console) rowOf(s signin.Session, here *signin.Session) sessionRow {
 	rights := c.o.SignIn.rights(s)
 	return sessionRow{Session: s, Here: here != nil && s.ID == here.ID, Role: rights.Role.String(), Bound: serversOf(rights), Way: wayNames[s.Way]}
 }
 
-// revokeAny ends the session of an address, of any person.
+// revokeAny ends the session whose id is in the URL, of any person.
 func (c *Console) revokeAny(w http.ResponseWriter, r *http.Request) {
 	s, err := c.o.SignIn.Sessions.RevokeAny(r.Context(), r.PathValue("id"))
 	switch {

@@ -66,7 +66,7 @@ func (h *fixture) bounded(path, page string) {
 		h.T.Errorf("%.200s has an invisible character", path)
 	}
 	if strings.Contains(page, "<script>alert") {
-		h.T.Errorf("%.200s has a script of others", path)
+		h.T.Errorf("%.200s has a script from a server's text", path)
 	}
 }
 
@@ -104,12 +104,12 @@ func once(t *testing.T, seen map[string]int, want int) {
 
 var (
 	longServer = strings.Repeat("s", 128)
-	longTool   = strings.Repeat("n", 126) // and two digits
+	longTool   = strings.Repeat("n", 126) // newHostile appends two digits
 	bigTool    = "/admin/tools/" + longServer + "/big"
 )
 
-// newHostile is a gateway in which names, texts, notes and lists have their maximum length and
-// consist of the given characters. The tool big changed since it was approved.
+// newHostile returns a gateway in which names, texts, notes and lists have their maximum length and
+// consist of the given characters. The tool big has changed after its approval.
 func newHostile(t *testing.T, chars string) *fixture {
 	t.Helper()
 	h := newFixture(t)
@@ -151,7 +151,8 @@ func newHostile(t *testing.T, chars string) *fixture {
 	return h
 }
 
-// serveHostile makes the server list its tools and resources, which contain a word.
+// serveHostile makes the server list its tools and resources. With another word, the same tools
+// have other definitions.
 func (h *fixture) serveHostile(word string, fill func(int) string) {
 	h.T.Helper()
 	quote := func(s string) string { return string(rawjson.Quote(s)) }
@@ -231,12 +232,12 @@ func TestHostilePages(t *testing.T) {
 			} {
 				seen, pages := h.walk("/admin/tools?server="+longServer+list, row)
 				if once(t, seen, want); pages != (want+49)/50 {
-					t.Errorf("%d pages of %s", pages, list)
+					t.Errorf("%d pages of %s, want %d", pages, list, (want+49)/50)
 				}
 			}
 			tokens, _ := h.walk("/admin/tokens", `>token:(agent-\d+)`)
 			once(t, tokens, 60)
-			once(t, asks, 50) // requests for one definition are one row
+			once(t, asks, 50) // all requests for the same definition are in one row
 			h.walk("/admin/audit", `x^()`)
 			h.walk(bigTool+"/history", `x^()`)
 			for _, action := range []string{"approve", "block"} {
@@ -287,7 +288,7 @@ func TestWholeTexts(t *testing.T) {
 	file := regexp.MustCompile(`(?s)id="file">.*<a href="([^"]*jsonl[^"]*)"`)
 	for _, m := range goesOn.FindAllStringSubmatch(history, -1) {
 		if m[1] != "#file" {
-			t.Errorf("a note leads to %s", m[1])
+			t.Errorf("the link next to a truncated note leads to %s, want #file", m[1])
 		}
 	}
 	says(t, follow(history, file), `END"`)
@@ -302,12 +303,12 @@ func TestToolsLimit(t *testing.T) {
 	h := &fixture{Fixture: admintest.WithMany(t, 4, 60)}
 	for limit, want := range map[string]int{"10": 10, "50": 50, "51": 50, "200": 50} {
 		if n := strings.Count(h.small("/admin/tools?limit="+limit), `name="item"`); n != want {
-			t.Errorf("limit=%s: %d rows", limit, n)
+			t.Errorf("limit=%s: %d rows, want %d", limit, n, want)
 		}
 	}
 }
 
-// The page after a late form keeps as much of the form as its limits allow.
+// If a form arrives without a session, the sign-in page keeps as much of it as the limits allow.
 func TestKeptIsBounded(t *testing.T) {
 	h := newLaptop(t)
 	many := url.Values{"next": {"tools"}, "kept.": make([]string, 6_500), "kept.note": {"kept"}}

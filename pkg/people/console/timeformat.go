@@ -11,7 +11,7 @@ import (
 type formattedTime struct {
 	ISO  string // for programs; "": the time is not known
 	Full string // to the second
-	Text string // time since or until then; the day if it is far away
+	Text string // such as "5 min ago" or "in 3 h"; the date from 30 days on
 }
 
 // Time returns a time in the forms that pages use.
@@ -28,7 +28,7 @@ func ago(d time.Duration, t time.Time) string {
 	switch far := d.Abs(); {
 	case far >= 30*24*time.Hour:
 		return t.Format("2 Jan 2006")
-	case d > -time.Minute && d < 0: // clocks differ
+	case d > -time.Minute && d < 0: // the clock of another process may be ahead
 		return "now"
 	case d < 0:
 		return "in " + length(far)
@@ -36,7 +36,7 @@ func ago(d time.Duration, t time.Time) string {
 	return length(d) + " ago"
 }
 
-// length returns the length of d, in one unit.
+// length returns d in words, in one unit.
 func length(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -54,7 +54,7 @@ func (h *fixture) sole() token.Token {
 	all, err := h.Console.Tokens.Store.Tokens(h.T.Context())
 	require.OK(h.T, err)
 	if len(all) != 1 {
-		h.T.Fatalf("there are %d tokens", len(all))
+		h.T.Fatalf("there are %d tokens, want 1", len(all))
 	}
 	return all[0]
 }
@@ -73,14 +73,15 @@ func TestTokensPage(t *testing.T) {
 		t.Fatalf("%d %s", w.Status, w.Body)
 	}
 	if got := fmt.Sprint(made.Name, made.Servers, made.Tiers, made.Toolsets, made.Admin, made.CreatedBy, made.ExpiresAt.Sub(made.CreatedAt)); got != "ci[fs mail old] [read write] [] falseann720h0m0s" {
-		t.Errorf("made %s", got)
+		t.Errorf("the fields of the new token are %s", got)
 	}
 	page := h.Page(http.StatusOK, "/admin/tokens")
 	says(t, page, "token:ci", made.ID, `<span class="chip callable">live</span>`, "fs, mail, old", "by ann", "never", "20 December 2026")
 	if strings.Contains(page, text) || strings.Contains(page, made.Hash) || strings.Contains(h.Log.String(), text) {
 		t.Error("the text of the token is on the page again, or in the log")
 	}
-	for _, headers := range []string{"Content-Type: application/json", "Accept: application/json"} { // the API has the same address
+	// these headers select the API, which has the same address
+	for _, headers := range []string{"Content-Type: application/json", "Accept: application/json"} {
 		if w := h.Send("/admin/tokens", `{"name":"x","servers":[],"tiers":[],"days":0}`, headers); w.Status != http.StatusUnprocessableEntity || !strings.HasPrefix(w.Header.Get("Content-Type"), "application/problem+json") {
 			t.Errorf("%s: %d %s", headers, w.Status, w.Body)
 		}
@@ -151,14 +152,14 @@ func TestRevokedTokenPageEndsGrants(t *testing.T) {
 	after := "/admin/tokens?revoked=" + made.ID
 	says(t, h.Page(http.StatusOK, after), "1 grant to token:ci is still active", "mail:send", fmt.Sprintf(`action="..`+action+`"`, id), `name="verdict" value="revoked"`)
 	if a := h.Submit(fmt.Sprintf(action, id), url.Values{"verdict": {"revoked"}}); a.Status != http.StatusSeeOther {
-		t.Errorf("the button: %d %s", a.Status, a.Body)
+		t.Errorf("the button that ends the grant: %d %s", a.Status, a.Body)
 	}
 	lacks(t, h.Page(http.StatusOK, after), "End the grant")
 	h.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return errors.New("down") })
 	says(t, h.Page(http.StatusOK, after), "The gateway cannot read the grants of token:ci now")
 }
 
-// Valid tokens come first, and each token is on one page.
+// Valid tokens come first. No token is missing, and none is on two pages.
 func TestTokensPagePaging(t *testing.T) {
 	h := withTokens(t)
 	for i := range 60 {
@@ -170,7 +171,7 @@ func TestTokensPagePaging(t *testing.T) {
 	const find = `>token:(agent-\d+)`
 	seen, pages := h.walk("/admin/tokens", find)
 	if once(t, seen, 60); pages != 2 {
-		t.Errorf("%d pages", pages)
+		t.Errorf("%d pages, want 2", pages)
 	}
 	page := h.Page(http.StatusOK, "/admin/tokens")
 	first := regexp.MustCompile(find).FindAllStringSubmatch(page, -1)

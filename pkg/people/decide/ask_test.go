@@ -24,20 +24,21 @@ func newSealer() *seal.Sealer {
 	return seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{Current: key}, nil })
 }
 
-// code returns a sealed link to a request for a tool as it is now.
+// code returns the sealed code of a link with which a person requests the current definition of a
+// tool.
 func (f *fixture) code(a request.Agent, id string) string {
 	f.T.Helper()
 	v := f.States.Refresh(f.T.Context()).View(f.Agent)
 	i, ok := v.Find(gatewaytest.ID(f.T, id))
 	if !ok {
-		f.T.Fatalf("no %s", id)
+		f.T.Fatalf("the catalog has no %s", id)
 	}
 	text, err := request.SealCode(f.T.Context(), f.Decide.Sealer, request.Code{Agent: a, Item: v.ID(i), Hash: v.Tool(i).Definition.Hash, Status: v.Status(i)}, f.Clock.Now())
 	require.OK(f.T, err)
 	return text
 }
 
-// person signs the next requests in as the agent's user, without a role.
+// person makes the agent's user, who has no role, the actor of the next calls of the service.
 func (f *fixture) person(a request.Agent) {
 	f.ctx = decide.WithActor(f.T.Context(), decide.Actor{Name: "kim", Subject: a.Subject})
 }
@@ -60,7 +61,7 @@ func TestAsk(t *testing.T) {
 		t.Fatalf("before: %+v, %v", before, err)
 	}
 	if list, _, err := f.service.Requests(f.ctx, false); err != nil || len(list) != 0 {
-		t.Fatalf("opening the link made the requests %v, %v", list, err)
+		t.Fatalf("after the link was opened, the requests are %v, %v; want none", list, err)
 	}
 	made, err := f.service.Ask(f.ctx, code, decide.Want{Why: " the report\n", Minutes: 60})
 	if err != nil || made.ID == "" || made.By != "kim" || made.Why != "the report" || made.Minutes != 60 {
@@ -177,7 +178,7 @@ func TestAskRefused(t *testing.T) {
 	f.says(err, http.StatusNotFound, "is not valid")
 }
 
-// A person changes and withdraws a request that the agent made.
+// The agent's user can change and withdraw a request that the agent made.
 func TestAskOnRequest(t *testing.T) {
 	f, a := withRequests(t), agentNamed("a")
 	id := f.asks(a, "mail:send", "")
@@ -198,7 +199,7 @@ func TestAskOnRequest(t *testing.T) {
 	f.says(err, http.StatusForbidden, "only the agent's user")
 }
 
-// People without a role who are not the agent's user see no texts of others.
+// A person who has no role and is not the agent's user sees no notes, arguments or subjects.
 func TestAskingSeenBy(t *testing.T) {
 	f, a := withRequests(t), agentNamed("a")
 	call, denied := f.asks(a, "pay:send_money", `{"amount":5}`), f.asks(a, "mail:read_drafts", "")
@@ -229,11 +230,11 @@ func TestAskingSeenBy(t *testing.T) {
 	anonymous := request.AgentOf(identity.Anonymous())
 	id := f.asks(anonymous, "mail:send", "")
 	if one, err := f.service.Asking(decide.WithActor(t.Context(), decide.Actor{Name: "eve"}), id); err != nil || one.Person {
-		t.Errorf("for an agent without a person: %+v, %v", one, err)
+		t.Errorf("somebody counts as the user of an anonymous agent: %+v, %v", one, err)
 	}
 }
 
-// No reader of requests sees the server's address. Only people with a role see who made a request.
+// Nobody who reads a request sees the server's address. Strangers do not see who made a request.
 func TestRequestsSayNoAddress(t *testing.T) {
 	f, a := withRequests(t), agentNamed("a")
 	f.person(a)

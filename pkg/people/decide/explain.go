@@ -25,8 +25,8 @@ type SearchQuery struct {
 	Agent    string `query:"agent" doc:"id of a known agent, or the ARN of a signer; empty: the agent of claims, or a hypothetical agent with the permissions in servers, tiers and toolsets. These permissions also apply to a known agent with a JWT, because the gateway knows only its id"`
 	Claims   string `query:"claims" maxLength:"4096" doc:"claims of a JWT, as JSON, that describe the agent"`
 	Servers  string `query:"servers" doc:"servers that the hypothetical agent may see, separated by commas; * or empty: all"`
-	Tiers    string `query:"tiers" doc:"tiers that it may call, separated by commas; empty: all"`
-	Toolsets string `query:"toolsets" doc:"toolsets that limit it, separated by commas; empty: no limit"`
+	Tiers    string `query:"tiers" doc:"tiers that the hypothetical agent may call, separated by commas; empty: all"`
+	Toolsets string `query:"toolsets" doc:"toolsets that limit the hypothetical agent, separated by commas; empty: no limit"`
 
 	Path    string `query:"path" doc:"what follows /mcp in the address: nothing, /readonly or /x/{toolset}"`
 	Select  string `query:"x_mcp_toolsets" doc:"header X-MCP-Toolsets; empty: it is not sent"`
@@ -52,7 +52,7 @@ type Explanation struct {
 	Groups  []ExplainedGroup `json:"groups" nullable:"false" doc:"callable, locked, hidden; each is ranked separately"`
 }
 
-// An ExplainedAgent is the agent that the search is made for.
+// An ExplainedAgent is the agent on whose behalf the person searches.
 type ExplainedAgent struct {
 	ID       string      `json:"id"`
 	Servers  []string    `json:"servers" nullable:"false"`
@@ -62,7 +62,7 @@ type ExplainedAgent struct {
 
 // An ExplainedGroup has the matching tools of one group.
 type ExplainedGroup struct {
-	Name  string          `json:"name" enum:"callable,locked,hidden" doc:"hidden: it does not exist for the request"`
+	Name  string          `json:"name" enum:"callable,locked,hidden" doc:"hidden: the tools do not exist for the request"`
 	Total int             `json:"total" doc:"number of matching tools"`
 	Tools []ExplainedTool `json:"tools" nullable:"false"`
 }
@@ -163,7 +163,7 @@ func (w SearchQuery) hypothetical(id string) (identity.Agent, error) {
 	return a, nil
 }
 
-// EveryTier is the value of a [SearchQuery] for all tiers.
+// EveryTier is the value of the field Tiers of a [SearchQuery] that means all tiers.
 const EveryTier = "read, write, destructive"
 
 // ExplainSearch searches as an agent would, and says why the agent gets this result. It calls no

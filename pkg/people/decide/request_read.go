@@ -78,8 +78,9 @@ func (d *Service) addUse(ctx context.Context, o *agentRequest) (err error) {
 	return err
 }
 
-// requesters returns the keys of agents with requests; if wait is set, only with requests that have
-// not expired. The agent whose request expires last comes first.
+// requesters returns the keys of at most maxRequests agents with requests. If wait is set, it
+// returns only agents with requests that have not expired. The agent whose request expires last
+// comes first. all is false if there are more agents.
 func (d *Service) requesters(ctx context.Context, wait bool) (keys []string, all bool, err error) {
 	if d.o.Requests == nil {
 		return nil, false, errNoRequests()
@@ -104,10 +105,9 @@ func (d *Service) requesters(ctx context.Context, wait bool) (keys []string, all
 	return keys, all, nil
 }
 
-// everyRequest returns the stored requests of at most maxRequests agents; if wait is set, only of
-// agents with requests that have not expired. If the requests of an agent cannot be read,
-// everyRequest logs the error, skips the agent and returns false for all. People still see the
-// other requests.
+// everyRequest returns the stored requests of the agents that [Service.requesters] returns. If the
+// requests of an agent cannot be read, everyRequest logs the error, skips the agent and returns
+// false for all. People still see the other requests.
 func (d *Service) everyRequest(ctx context.Context, wait bool) (list []agentRequest, all bool, err error) {
 	keys, all, err := d.requesters(ctx, wait)
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *Service) requestsOf(ctx context.Context, key string) (list []agentReque
 		return nil, err
 	}
 	all := slices.Clone(asked.List)
-	for _, decided := range granted.List { // decisions are stored longer
+	for _, decided := range granted.List { // decisions may be stored longer than requests
 		if _, is := asked.Find(decided.Request); !is {
 			r, _ := decidedOnly(granted, decided.Request)
 			all = append(all, r)
@@ -170,7 +170,7 @@ func (d *Service) sameRequests(ctx context.Context, s requestView, declined bool
 	found, failed := make([]*agentRequest, len(keys)), make([]error, len(keys))
 	forEach(len(keys), func(n int) {
 		found[n], failed[n] = d.sameRequestOf(ctx, s, keys[n], declined)
-		if failed[n] != nil { // try again: two deciders should see the same requests
+		if failed[n] != nil { // try again, so that two people who decide see the same requests
 			found[n], failed[n] = d.sameRequestOf(ctx, s, keys[n], declined)
 		}
 	})
@@ -220,8 +220,8 @@ func (s requestView) justDeclined(d request.Decision) bool {
 	return d.Verdict == request.Declined && d.At.After(s.one.Opened) && s.m.now.Sub(d.At) < claimTime
 }
 
-// argumentsOf returns the stored arguments of the request's call; nil if they are gone or do not
-// match its hash.
+// argumentsOf returns the stored arguments of the requested call, or nil if they have expired or do
+// not match the hash in the request.
 func (d *Service) argumentsOf(ctx context.Context, o agentRequest) (json.RawMessage, error) {
 	arguments, err := d.o.Requests.Arguments(ctx, o.agent.Key(), o.ID)
 	switch {

@@ -18,9 +18,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// withRequests returns a fixture with tools of each lock. In fs, read_file is approved, and a list
-// denies format_disk. In mail, send and wipe wait, and a policy denies read_drafts. In pay, each
-// call of send_money waits for a person. The server old is disabled.
+// withRequests returns a fixture with a tool for each kind of lock. In fs, read_file is approved,
+// and a list denies format_disk. In mail, send and wipe wait, and a policy denies read_drafts. In
+// pay, each call of send_money waits for a person. The server old is disabled.
 func withRequests(t testing.TB) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -68,13 +68,13 @@ func (l *notifier) take() (out []string) {
 	return out
 }
 
-// agentNamed returns an agent of kim with its own JWT.
+// agentNamed returns an agent of kim with the given id and its own JWT.
 func agentNamed(id string) request.Agent {
 	return request.Agent{Way: identity.WayJWT, ID: id, Human: "kim", Subject: "https://login.example.com " + id}
 }
 
-// asks makes an agent request a tool as it is now, and returns the id of the request. With
-// arguments it is a request for one call.
+// asks makes an agent request the current definition of a tool, and returns the id of the request.
+// If arguments is not empty, the request is for one call with these arguments.
 func (f *fixture) asks(a request.Agent, id, arguments string) string {
 	f.T.Helper()
 	return f.Asks(a, id, "for the report", arguments)
@@ -88,7 +88,7 @@ func (f *fixture) request(id string) decide.Request {
 	return r
 }
 
-// as returns a decision about a request as it is shown now.
+// as returns a decision with the verdict v about the request as the service shows it now.
 func (f *fixture) as(id string, v request.Verdict) decide.RequestDecision {
 	r := f.request(id)
 	dec := decide.RequestDecision{Verdict: v, Hash: r.Hash, Args: r.Args, Tool: r.Item().String(), Reason: "use staging"}
@@ -98,7 +98,7 @@ func (f *fixture) as(id string, v request.Verdict) decide.RequestDecision {
 	return dec
 }
 
-// decides decides about a request as it is now.
+// decides sends the decision that as returns.
 func (f *fixture) decides(id string, v request.Verdict) (decide.Request, error) {
 	f.T.Helper()
 	return f.service.DecideRequest(f.ctx, id, f.as(id, v))
@@ -115,7 +115,7 @@ func TestRequestApproved(t *testing.T) {
 		t.Fatalf("after: %+v, %v", r, err)
 	}
 	if r := f.request(other); r.State != decide.RequestApproved || r.Decided.By != "ann" {
-		t.Errorf("the joined request is %+v", r)
+		t.Errorf("the request of the other agent is %+v", r)
 	}
 	if got := f.Record("mail:send"); got.State != approval.Approved || got.By != "ann" || got.Note != "use staging" {
 		t.Errorf("the record is %+v", got)

@@ -15,8 +15,8 @@ import (
 
 // An Outcome is the result of the last attempt to load a server.
 type Outcome struct {
-	Status       string             `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
-	Message      string             `json:"message,omitempty" doc:"what happened and who does what next; agents read it too, unless it names an issuer or how long a program has been starting"`
+	Status       string             `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: the gateway has not tried yet"`
+	Message      string             `json:"message,omitempty" doc:"what happened, and who must do what next. Agents get this text too, except if it names an issuer or says how long a program has been starting"`
 	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
 	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
 	HTTPStatus   int                `json:"http_status,omitempty"`
@@ -26,7 +26,7 @@ type Outcome struct {
 	RetryAfterMS int64              `json:"retry_after_ms,omitempty"`
 	DurationMS   int64              `json:"duration_ms"`
 	CheckedAt    time.Time          `json:"checked_at,omitzero"`
-	LoadedAt     time.Time          `json:"loaded_at,omitzero" doc:"when it last loaded; absent: that is not known"`
+	LoadedAt     time.Time          `json:"loaded_at,omitzero" doc:"time of the last successful load; absent if it is not known"`
 	Unread       []outcome.Unread   `json:"unread,omitempty" doc:"lists of an available server that could not be read; the gateway keeps their last content"`
 	Refused      []outcome.Refusal  `json:"refused,omitempty" doc:"what the server lists and the gateway refuses"`
 }
@@ -39,8 +39,8 @@ type Server struct {
 	Approval  string       `json:"approval" enum:"manual,on_change,off"`
 	Outcome   Outcome      `json:"outcome"`
 	Tools     lock.Counts  `json:"tools"`
-	Prompts   *lock.Counts `json:"prompts,omitempty" doc:"absent: it has none"`
-	Resources *lock.Counts `json:"resources,omitempty" doc:"and templates of resources; absent: it has none"`
+	Prompts   *lock.Counts `json:"prompts,omitempty" doc:"absent if the server has none"`
+	Resources *lock.Counts `json:"resources,omitempty" doc:"resources and resource templates; absent if the server has none"`
 }
 
 // A Part is one part of the state, and how fresh it is.

@@ -4,9 +4,9 @@
 //
 // The cookie of a session has 256 random bits. The store has their keyed hash, so nobody can sign
 // in with a copy of the store. Each request reads the store with strong consistency, so the end of
-// a session and the revocation of its agent token take effect in all instances. A session from an
-// issuer keeps the groups of the person that have a role here. Each request computes the rights
-// from these groups.
+// a session and the revocation of its agent token take effect in all instances. After a
+// sign-in at an issuer, the session has those groups of the person that have a role in the config.
+// Each request computes the rights from these groups.
 //
 // The issuer sends the browser back with a code, which the gateway exchanges for an ID token.
 // During a sign-in, the gateway stores nothing, so any instance can finish the sign-in. A sealed
@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	idleLife    = time.Hour     // of an unused session
-	sessionLife = 8 * time.Hour // of any session
+	idleLife    = time.Hour     // lifetime of a session after its last use
+	sessionLife = 8 * time.Hour // lifetime of a session after the sign-in
 	touchEvery  = 5 * time.Minute
 
-	maxOwn     = 16  // sessions of one actor
-	maxAll     = 512 // of all; simultaneous requests may exceed it a little
-	maxBrowser = 160 // characters
+	maxOwn     = 16  // maximum sessions of one person
+	maxAll     = 512 // maximum sessions of all people; simultaneous requests may exceed it a little
+	maxBrowser = 160 // maximum characters of a user agent
 
 	storeTime = 5 * time.Second // how long a request waits for the stores
 )
@@ -53,8 +53,8 @@ type Sessions struct {
 	o     SessionOptions
 }
 
-// NewSessions returns the sessions in a store. key makes their hashes, so a new key ends all
-// sessions. NewSessions makes no call.
+// NewSessions returns the sessions in a store. key makes the hashes of cookies, so a new key
+// ends all sessions. NewSessions does not call the store.
 func NewSessions(store *Store, key token.Key, o *SessionOptions) *Sessions {
 	s := &Sessions{store: store, key: key}
 	if o != nil {
@@ -77,7 +77,7 @@ type Person struct {
 
 	// Only for sign-ins at an issuer.
 	Subject string   // the issuer's identifier of the person
-	Groups  []string // groups that have a role here
+	Groups  []string // groups of the person that have a role in the config
 }
 
 // Open opens a session with a browser that has this user agent, and returns the value of its
@@ -134,7 +134,7 @@ func (s *Sessions) makeRoom(ctx context.Context, next Session) error {
 	return err
 }
 
-// Find is [Sessions.Look], but stores that the person used the session, at most every five minutes.
+// Find does what [Sessions.Look] does, and also stores the time of use, at most every five minutes.
 func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (Session, error) {
 	x, err := s.Look(ctx, cookie)
 	if err != nil || s.o.Now().Sub(x.Used) < touchEvery {
@@ -145,9 +145,9 @@ func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (Session, error
 	return s.touch(ctx, x)
 }
 
-// Look returns the session of the cookie. It returns [ErrNotFound] if there is none, or if its
-// token or issuer is no longer valid. Any other error means that the stores are unavailable. Look
-// does not count as use.
+// Look returns the session of the cookie. It returns [ErrNotFound] if there is none, or if the
+// token or issuer of the sign-in is no longer valid. Any other error means that the stores are
+// unavailable. Look does not count as use.
 func (s *Sessions) Look(ctx context.Context, cookie secret.Text) (x Session, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -169,8 +169,8 @@ func (s *Sessions) Look(ctx context.Context, cookie secret.Text) (x Session, err
 	return x, nil
 }
 
-// touch stores the use of x. If the store fails, the request continues, but the session ends
-// earlier.
+// touch stores that x was used now. If the store fails, the request continues, but the session
+// expires as if it had not been used.
 func (s *Sessions) touch(ctx context.Context, x Session) (Session, error) {
 	used := x
 	used.Used = s.o.Now().UTC()
@@ -186,14 +186,14 @@ func (s *Sessions) touch(ctx context.Context, x Session) (Session, error) {
 	return next, nil
 }
 
-// isValid reports whether x has not expired, and its user could still sign in by the same token or
-// issuer. It is false for a session in an unknown format.
+// isValid reports whether x has not expired, and the token or issuer of its sign-in is still
+// accepted. A session in an unknown format is not valid.
 func (s *Sessions) isValid(ctx context.Context, x Session) (bool, error) {
 	switch {
 	case x.Format > Format || !x.Live(s.o.Now()):
 		return false, nil
 	case x.Way == WayLink || x.Way == WayKey:
-		return true, nil // with another admin key, Get does not find the session
+		return true, nil // the admin key is part of the session's id, so a new key needs no check
 	case x.Way == WayBootstrap:
 		return s.o.Bootstrap != "" && x.Token == s.bootstrapID(), nil
 	case x.Way == WayOIDC:
