@@ -155,7 +155,7 @@ func TestPages(t *testing.T) {
 			f := newFixture(t, Options{}, upstreamtest.Options{Tools: tools(tt.tools), PageSize: tt.size})
 			out := f.load()
 			if pages := len(f.servers[0].Received("tools/list")); out.Reason != tt.reason || pages != tt.pages || out.Reason == "" && len(out.Tools) != tt.tools {
-				t.Errorf("Load = %s %s with %d tools from %d pages, want %q after %d", out.Status, out.Reason, len(out.Tools), pages, tt.reason, tt.pages)
+				t.Errorf("Load = %s %s with %d tools from %d pages, want reason %q after %d pages", out.Status, out.Reason, len(out.Tools), pages, tt.reason, tt.pages)
 			}
 		})
 	}
@@ -198,19 +198,19 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		}
 		s := upstreamtest.New(t, o)
 		c := newClient(t, Options{})
-		c.limits.drain = time.Minute // enough for a slow machine
+		c.limits.drain = time.Minute // the default is too short for a slow machine
 		for range 5 {
 			if _, err := c.Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if len(conns) != 1 {
-			t.Errorf("era %d, streams %t: %d connections, want 1", o.Protocols, o.SSE, len(conns))
+			t.Errorf("protocols %d, streams %t: %d connections, want 1", o.Protocols, o.SSE, len(conns))
 		}
 	}
 }
 
-// The client does not wait for a stream that stays open.
+// If a stream stays open after the answer, the client does not wait for its end.
 func TestOpenStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

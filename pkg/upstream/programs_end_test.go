@@ -12,15 +12,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 )
 
-// gone reports whether no process has that number, or only a zombie.
+// gone reports whether no process has the id pid, or whether the process is a zombie.
 func gone(pid string) bool {
 	out, _ := exec.Command("ps", "-o", "stat=", "-p", pid).Output() // fails if there is no process
 	state := strings.TrimSpace(string(out))
 	return state == "" || state[0] == 'Z'
 }
 
-// TestProgramLeavesNothing ends programs in every way, together with the processes that they
-// started.
+// TestProgramLeavesNothing checks that, however a program ends, the processes that it started end
+// too.
 func TestProgramLeavesNothing(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *Client, target Target){
 		"the client ends":    func(t *testing.T, c *Client, _ Target) { c.EndPrograms(t.Context()) },

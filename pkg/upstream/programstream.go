@@ -12,13 +12,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// An outgoing message goes to a program. Its other fields are parsed from it.
+// An outgoing is a message to a program. The other fields are parsed from line.
 type outgoing struct {
 	line   []byte
 	method string
-	id     int64  // 0: no message answers it
-	token  string // the progress token as it is written; "": none
-	modern bool   // it belongs to the stateless protocol
+	id     int64  // 0: the program does not answer this message
+	token  string // the progress token in JSON; "": none
+	modern bool   // the message belongs to the stateless protocol
 }
 
 // readOutgoing reads the message of a request of this package.
@@ -52,7 +52,7 @@ func readOutgoing(req *http.Request) (m outgoing, err error) {
 	return m, nil
 }
 
-// opens reports whether the message begins a handshake.
+// opens reports whether the message negotiates the protocol: initialize or server/discover.
 func (m outgoing) opens() bool {
 	return m.method == mcp.MethodInitialize || m.method == mcp.MethodDiscover
 }
@@ -62,8 +62,8 @@ const (
 	eventEnd      = "\n\n"
 	eventOverhead = len(eventStart) + len(eventEnd)
 
-	// Limits for the program's messages that a caller has not read, except the reply: beyond them,
-	// notifications are dropped and requests are refused.
+	// Limits for messages of the program that the caller has not read yet. Beyond these limits,
+	// notifications are dropped and requests of the program are refused. The reply is always kept.
 	maxWaiting      = 1024
 	maxWaitingBytes = 1 << 20
 )
@@ -75,15 +75,15 @@ type programStream struct {
 	outgoing
 
 	mu      sync.Mutex
-	waiting [][]byte // events without a reader so far
+	waiting [][]byte // events that Read has not taken yet
 	size    int      // bytes of these events
-	over    error    // how the stream ended; nil: it is open
+	over    error    // why the stream ended; nil: the stream is open
 	news    chan struct{}
-	rest    []byte // of the current event; only the reader uses it
+	rest    []byte // unread bytes of the current event; only Read uses it
 }
 
-// add adds a message, and reports whether there was room. If must is set, a caller waits for the
-// message, so add makes room.
+// add adds a message, and reports whether it did so. It does not add to a stream that has ended. If
+// must is set, a caller waits for the message, so add ignores the limits.
 func (s *programStream) add(line []byte, must bool) bool {
 	event := make([]byte, 0, len(line)+eventOverhead)
 	event = append(event, eventStart...)

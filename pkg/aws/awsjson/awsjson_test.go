@@ -28,7 +28,7 @@ func TestCall(t *testing.T) {
 	const denied = `{"__type":"com.amazon#AccessDenied","Message":"no"}`
 	for _, tt := range []struct {
 		name    string
-		answers []string // a status and a body each; the last one repeats
+		answers []string // each has a status and a body; the last answer repeats
 		want    string   // the value, or part of the error
 		calls   int
 	}{
@@ -69,16 +69,16 @@ func TestCall(t *testing.T) {
 			in := map[string]string{"Name": "n"}
 			err := awsjson.New(c, "ssm").Call(t.Context(), "AmazonSSM.GetParameter", in, &out)
 			if got := fmt.Sprint(out.Value, err); !strings.Contains(got, tt.want) || calls != tt.calls {
-				t.Errorf("%d calls, %s", calls, got)
+				t.Errorf("%d calls, %s; want %d calls, %s", calls, got, tt.calls, tt.want)
 			}
 			if awsjson.HasCode(err, "other", "AccessDenied") != (tt.name == "a refusal") {
-				t.Errorf("HasCode of %v", err)
+				t.Errorf("HasCode does not report whether the code is AccessDenied: %v", err)
 			}
 		})
 	}
 }
 
-// sources selects the kind of address, as the SDK's config does.
+// sources has the settings for FIPS and dual-stack endpoints, as the SDK's config does.
 type sources struct{ fips, dual bool }
 
 func (s sources) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
@@ -89,7 +89,7 @@ func (s sources) GetUseDualStackEndpoint(context.Context) (aws.DualStackEndpoint
 	return aws.DualStackEndpointStateEnabled, s.dual, nil
 }
 
-// A host records the address of a request.
+// A host is an HTTP client that only records the address of a request.
 type host struct{ name *string }
 
 func (h host) Do(r *http.Request) (*http.Response, error) {

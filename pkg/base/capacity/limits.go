@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// requestCost is the memory of a request in flight, measured under load: 70 to 80 KB of stacks
-	// and buffers of both its connections. bodyCost is how many copies of its body are in memory at
-	// once.
+	// requestCost is the memory of a request in flight, measured under load: 70 to 80 KB for the
+	// stacks and buffers of its two connections. bodyCost is the number of copies of a request's
+	// body that are in memory at the same time.
 	requestCost = 80 << 10
 	bodyCost    = 3
 
-	// usualBudget is the most memory that requests may use unless the operator sets GOMEMLIMIT.
+	// usualBudget is the maximum memory of all requests if the operator does not set GOMEMLIMIT.
 	usualBudget = 128 << 20
 	leastBudget = 16 << 20
 
@@ -26,7 +26,7 @@ const (
 // Limits are the resources that a [Gate] may use.
 type Limits struct {
 	Memory      int64 // bytes of all requests in flight
-	Descriptors int   // that the process can have open, for all purposes
+	Descriptors int   // maximum number that the process can have open, for all purposes
 }
 
 // Detect returns the limits of this process. Requests get a quarter of GOMEMLIMIT. Without
@@ -42,7 +42,8 @@ func Detect() Limits {
 	return l
 }
 
-// machineMemory returns the bytes that the container may use, or that the machine has; 0: unknown.
+// machineMemory returns, in bytes, the memory limit of the container or the memory of the machine,
+// whichever is less. It returns 0 if both are unknown.
 func machineMemory(read func(string) ([]byte, error)) int64 {
 	least := int64(0)
 	note := func(n int64) {

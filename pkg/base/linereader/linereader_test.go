@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
 )
 
-// all returns the lines that Read finds in a stream. It shows a long line as its two ends.
+// all returns the lines that Read finds in a stream, and only the beginning and end of a long line.
 func all(r io.Reader, limit int) (out []string) {
 	linereader.Read(r, limit, func(l linereader.Line) {
 		s := string(l.Data)
@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 		"a\n" + long + "END\r\nb\n": {"a", "xxxxxxxxxx…" + strings.Repeat("x", 507) + "END", "b"},
 	} {
 		for name, r := range map[string]io.Reader{
-			"whole": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in)), "broken": iotest.DataErrReader(strings.NewReader(in)),
+			"whole": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in)), "last data with io.EOF": iotest.DataErrReader(strings.NewReader(in)),
 		} {
 			if diff := cmp.Diff(want, all(r, 8)); diff != "" {
 				t.Errorf("%.40q, %s (-want +got):\n%s", in, name, diff)
@@ -63,10 +63,10 @@ func FuzzRead(f *testing.F) {
 		})
 		ends := bytes.Count(stream, []byte("\n"))
 		if want := ends + 1; count != want && count != want-1 {
-			t.Fatalf("%d lines of %d", count, want)
+			t.Fatalf("%d lines, want %d, or one less if nothing follows the last line end", count, want)
 		}
 		if size > len(stream)-ends {
-			t.Fatalf("%d bytes of %d", size, len(stream))
+			t.Fatalf("the lines have %d bytes in all, but the stream has only %d", size, len(stream))
 		}
 	})
 }

@@ -35,7 +35,7 @@ func (s *Store) trimAll(tx *bbolt.Tx) error {
 	)
 }
 
-// trim removes the lines of a server that are too old. Its first line is its oldest.
+// trim removes the lines of a server that are too old. The first line is the oldest.
 func (s *Store) trim(lines *bbolt.Bucket) error {
 	if s.o.KeepAudit <= 0 {
 		return nil
@@ -50,7 +50,8 @@ func (s *Store) trim(lines *bbolt.Bucket) error {
 		if err := json.Unmarshal(data, &e); err != nil {
 			return err
 		}
-		if !e.At.Before(first) { // the time of a counted line is only in At
+		// the key of an old program's line is a number, so only At has the time
+		if !e.At.Before(first) {
 			return nil
 		}
 		if err := c.Delete(); err != nil {
@@ -65,8 +66,8 @@ func writtenAt(key []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(key))).UTC()
 }
 
-// auditKey returns a key that sorts like cursors, the latest first. An earlier program counted
-// lines from one instead, so its lines are older than all others.
+// auditKey returns the key of the line at a cursor. Keys sort by time, the oldest first. The keys
+// of an earlier program were the numbers 1, 2, 3 and so on, so its lines sort before all others.
 func auditKey(p approval.Cursor) []byte { return append(timeKey(p.Written), p.Tool...) }
 
 // Audit implements [approval.Store].
@@ -80,7 +81,7 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Cursor,
 		c := b.Cursor()
 		key, data := c.Last()
 		if last := auditKey(after); after != (approval.Cursor{}) && bytes.Compare(key, last) >= 0 {
-			c.Seek(last) // the first key that is not before last; there is one
+			c.Seek(last) // the first key that is last or after it; there is such a key
 			key, data = c.Prev()
 		}
 		for ; key != nil && len(lines) < limit; key, data = c.Prev() {

@@ -4,17 +4,17 @@
 //	SRV#<server>    TOOL#<tool>              a record; if decided, also in the index
 //	SRV#<server>    PROMPT#<prompt>          a record of a prompt
 //	SRV#<server>    RES#<SHA-256 of the URI> a record of a resource, or a template
-//	BASE#<hash>     <kind>                   when a first list was approved, by server identity
-//	SRV#<server>    BASELINE                 the same by its name, of an earlier version
+//	BASE#<hash>     <kind>                   when a server's first list was approved, by identity
+//	SRV#<server>    BASELINE                 the same by server name, from an earlier version
 //	AUDIT#<server>  <time>#<tool>            an audit line of a server
 //	AUDIT#@gateway  <time>#<random>          an audit event of the gateway; no server has this name
 //	AUDIT#@gateway  STATE#<subject>          the state of a subject after its last change
-//	STOP            STOP                     the stops by people
+//	STOP            STOP                     the stops that people made
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's upstream session, until expires_at
 //	LOGIN#SESSIONS  <id>                     a person's session with a browser, until expires_at
 //	OUTBOX#OPEN     <slot>                   a notice to send to people
-//	OUTBOX#SEEN     <id>                     marks an event as already put, until expires_at
+//	OUTBOX#SEEN     <id>                     marks an event with a stored notice, until expires_at
 //	ASK#<agent>     ASKED                    an agent's requests
 //	ASK#<agent>     ARGS#<request>           the arguments of a requested call, until expires_at
 //	ASK#            <request>                the agent of a request, until expires_at
@@ -25,9 +25,9 @@
 // form.go. They are the attributes of earlier versions, so that both versions read and write the
 // same items during a deploy and after a rollback.
 //
-// The index "decisions" has the records that people decided about under one partition key, sorted
-// by decided_at, without their definitions. One partition accepts a thousand writes per second, far
-// more than people make. Items that only a sync has seen are not in the index.
+// The index "decisions" has the records that people decided about, without the definitions. All are
+// under one partition key and sorted by decided_at. One partition accepts a thousand writes per
+// second, far more than people make. Items that only a sync has seen are not in the index.
 package dynamo
 
 import (
@@ -77,8 +77,8 @@ type Store struct {
 
 var _ approval.Store = (*Store)(nil)
 
-// New returns a Store on the named table, with the default options if o is nil. It makes no
-// request. The client repeats throttled calls until their context ends, at most 12 times.
+// New returns a Store on the named table, with the default options if o is nil. New
+// sends no request. The client tries a throttled call up to 12 times, until its context ends.
 func New(db api, table string, o *store.Options) *Store {
 	return &Store{db: db, table: table, o: o.OrDefault(), retry: newRetryer(), docRetry: newDocRetryer()}
 }
@@ -164,11 +164,12 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 	return err
 }
 
-// writeError returns the error of a write, given its id and the error of its request. If the answer
-// to a write is lost, the client sends it again. The table refuses the second attempt, because the
-// first one has changed the revision. So each write carries an id. After a refusal, or an answer
-// that cannot be decoded, writeError reads the id of the stored item. If it cannot read the item,
-// the write counts as refused, and the caller reads again.
+// writeError returns the error of the write with the id, or nil if the write took effect. err is
+// the error of the request. If the answer to a write is lost, the client sends the write again. The
+// table refuses the second attempt, because the first attempt has changed the revision. So each
+// write has an id, which is stored in the item. After a refusal, or an answer that cannot be
+// decoded, writeError reads the id of the stored item. If it cannot read the item, it returns the
+// error of the write, and the caller reads again.
 func (s *Store) writeError(ctx context.Context, key item, id string, err error) error {
 	if err = s.explain(err); errors.Is(err, approval.ErrConflict) || isGarbled(err) {
 		if stored, unread := read(ctx, s, key, writeIDOf); unread == nil && stored == id {
@@ -198,10 +199,10 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Cursor,
 	return query(ctx, s, in, decodeEntry)
 }
 
-// options sets the retries of one call.
+// options sets the retryer of a call.
 func (s *Store) options(o *dynamodb.Options) { o.Retryer = s.retry }
 
-// docOptions sets the retries of the write of a document. See newDocRetryer.
+// docOptions sets the retryer of a write of a document. See newDocRetryer.
 func (s *Store) docOptions(o *dynamodb.Options) { o.Retryer = s.docRetry }
 
 // explain converts an error of DynamoDB.

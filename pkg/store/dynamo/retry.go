@@ -9,9 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
-// A retry waits up to 25 ms. Each further retry doubles this limit, up to a second. The SDK would
-// begin with a second, but a request has no more time than that. The context can end the wait
-// earlier.
+// The first retry waits up to 25 ms. Each further retry doubles this limit, up to a second. The
+// limit of the SDK's first retry is a second, but a request waits only a few seconds for the store.
+// The context can end the wait earlier.
 const (
 	attempts     = 12
 	firstBackoff = 25 * time.Millisecond
@@ -22,15 +22,16 @@ func newRetryer(more ...retry.IsErrorRetryable) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
 		o.Backoff = retry.BackoffDelayerFunc(backoff)
-		o.RateLimiter = ratelimit.None // the context limits the retries; requests share no limit
+		// the context limits retries; one request must not use up the retries of other requests
+		o.RateLimiter = ratelimit.None
 		more = append(more, retry.IsErrorRetryableFunc(cancelledByThrottle))
 		o.Retryables = append(more, o.Retryables...)
 	})
 }
 
 // newDocRetryer returns a retryer that also repeats a write while another transaction writes the
-// same item. Only after that transaction is it known whether the revision changed, and callers read
-// a conflict as a changed revision.
+// same item. Callers understand a conflict as a changed revision. But until the other transaction
+// ends, nobody knows whether it changes the revision.
 func newDocRetryer() aws.Retryer {
 	return newRetryer(retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
 		if isContended(err) && !hasReason(err, conditionFailed) {
@@ -40,8 +41,8 @@ func newDocRetryer() aws.Retryer {
 	}))
 }
 
-// cancelledByThrottle makes the client repeat a transaction that was cancelled only for throttling.
-// Without it, the client repeats no cancelled transaction.
+// cancelledByThrottle makes the client repeat a transaction that DynamoDB cancelled because of
+// throttling, unless a condition failed too. The SDK itself repeats no cancelled transaction.
 func cancelledByThrottle(err error) aws.Ternary {
 	if hasReason(err, "ThrottlingError", "ProvisionedThroughputExceeded") && !hasReason(err, conditionFailed) {
 		return aws.TrueTernary

@@ -12,22 +12,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// Compression settings: docs/design/stores.md has the measurements. A reader of an object needs
-// twice the window of extra memory.
+// Compression settings; docs/design/stores.md has the measurements. To decompress an object, Get
+// needs extra memory of twice the window.
 const (
 	level  = zstd.SpeedDefault
 	window = 4 << 20
 )
 
-// maxObject is the largest object that Get reads. A shard of a catalog has at most 64 MiB of
-// definitions, or the definitions of one server, and about as much of an index.
+// maxObject is the largest object that Get reads. The largest objects are shards of a catalog. A
+// shard has at most 64 MiB of definitions, or more if they are all of one server. Its index has
+// about the same size.
 const maxObject = 512 << 20
 
-var errTooLarge = fmt.Errorf("it has more than %d bytes", maxObject)
+var errTooLarge = fmt.Errorf("the object has more than %d bytes", maxObject)
 
 // isCompressed reports whether objects with the key are stored compressed. Objects that people read
 // and write are not compressed. The file current.json is not compressed either, so that an older
-// program can read that the catalog is newer.
+// program can read in it that the catalog has a newer format.
 func isCompressed(key string) bool { return path.Ext(key) == ".snap" || path.Ext(key) == ".found" }
 
 func compress(data []byte) ([]byte, error) {
@@ -53,9 +54,9 @@ func (t *transfer) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// read returns the data of an object. size is the number of stored bytes, or -1 if unknown. An
-// earlier version of the program stored all objects uncompressed. If the object arrived completely
-// but cannot be decompressed, the error is [object.ErrDamaged].
+// read returns the data of an object. size is the number of stored bytes, or -1 if unknown. It
+// also reads an uncompressed object, because an earlier version of the program compressed nothing.
+// If the object arrived completely but cannot be decompressed, the error is [object.ErrDamaged].
 func read(body io.Reader, key string, size int64) ([]byte, error) {
 	if !isCompressed(key) {
 		return readAll(body, size)
@@ -89,7 +90,8 @@ func read(body io.Reader, key string, size int64) ([]byte, error) {
 	return data, nil
 }
 
-// readAll reads to the end, into one buffer if the size is known, so that memory holds one copy.
+// readAll reads r to its end. If the size is known, it allocates one buffer of this size, so that
+// memory holds only one copy of the data.
 func readAll(r io.Reader, size int64) ([]byte, error) {
 	if size < 0 || size > maxObject {
 		size = 0

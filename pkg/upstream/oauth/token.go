@@ -13,10 +13,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Grant has the data that requests to the token endpoint of a connection need.
+// A Grant has the data for requests to an issuer's token endpoint.
 type Grant struct {
 	Issuer   string
-	Token    string // endpoint
+	Token    string // URL of the token endpoint
 	Client   Registration
 	Resource string // "": send none
 }
@@ -30,9 +30,9 @@ type Token struct {
 }
 
 const (
-	maxToken = 16 << 10         // bytes of a token
-	maxLife  = 10 * 365 * 86400 // seconds of a token
-	maxTime  = 1 << 40          // seconds that an issuer can name
+	maxToken = 16 << 10         // maximum length of a token, in bytes
+	maxLife  = 10 * 365 * 86400 // maximum lifetime of a token, in seconds
+	maxTime  = 1 << 40          // larger numbers of seconds in an answer are cut to this
 )
 
 // Exchange exchanges a code for a token. Errors are [Fault]s.
@@ -48,7 +48,7 @@ func (c *Client) Exchange(
 }
 
 // Refresh exchanges a refresh token for a token. scopes are the granted scopes. Errors are
-// [Fault]s. The caller keeps the old refresh token if the answer has none.
+// [Fault]s. If the answer has no refresh token, the caller keeps the old one.
 func (c *Client) Refresh(
 	ctx context.Context, g Grant, refresh secret.Text, scopes []string,
 ) (Token, error) {
@@ -104,14 +104,14 @@ func (c *Client) post(
 		return answer{}, fault(BadMetadata, "an endpoint of %s is not a URL", Host(g.Issuer))
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if g.Client.Auth == authBasic { // both parts are encoded first: RFC 6749, section 2.3.1
+	if g.Client.Auth == authBasic { // id and secret are URL-encoded first: RFC 6749, section 2.3.1
 		req.SetBasicAuth(url.QueryEscape(g.Client.ID), url.QueryEscape(g.Client.Secret.Reveal()))
 	}
 	return c.do(req, tokenTime)
 }
 
-// readToken reads the answer of a token endpoint: JSON, or a form as some issuers send. An answer
-// with an error is an error at any HTTP status.
+// readToken reads the answer of a token endpoint: JSON, or a form as some issuers send. If the
+// answer has an error code, readToken returns an error, even with HTTP status 200.
 func readToken(body []byte, status int, host string, sent time.Time) (t Token, err error) {
 	var got struct {
 		Access  string  `json:"access_token"`
@@ -154,7 +154,7 @@ func readToken(body []byte, status int, host string, sent time.Time) (t Token, e
 }
 
 func badToken(host string, status int) error {
-	return fault(BadAnswer, "the issuer %s answers with HTTP status %d and no token", host, status)
+	return fault(BadAnswer, "the issuer %s answers with HTTP status %d and no valid token", host, status)
 }
 
 // validToken reports whether a token can be sent in a header.
@@ -191,10 +191,11 @@ func tokenRefusal(code string, status int, host string) error {
 	)
 }
 
-// seconds is a number of seconds. Some issuers write it as a text or as a fraction.
+// seconds is a number of seconds. Some issuers write it as a string or as a fraction.
 type seconds int64
 
-// UnmarshalJSON accepts a number and a text. Everything else counts as unknown.
+// UnmarshalJSON accepts a number and a string with a number. It reads everything else as 0, which
+// means unknown.
 func (s *seconds) UnmarshalJSON(data []byte) error {
 	*s = parseSeconds(strings.Trim(string(data), `"`))
 	return nil

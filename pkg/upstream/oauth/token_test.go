@@ -148,7 +148,7 @@ func isFault(t *testing.T, err error) {
 	}
 }
 
-// isNotPlain reports whether a header or a scope cannot have the rune.
+// isNotPlain reports whether a token or a scope must not contain the rune.
 func isNotPlain(r rune) bool { return r <= ' ' || r >= 0x7f }
 
 // areScopes checks that scopes can be sent in one parameter.
@@ -223,7 +223,7 @@ var callbacks = map[string]struct {
 	"error_empty":       {"error=&code=c&state=STATE", false, oauth.Refused},
 }
 
-// flow returns a sign-in, its client and the web.
+// flow returns a sign-in, its client and the fake web that the client uses.
 func flow(named bool) (oauth.Flow, *oauth.Client, *web) {
 	c, w := client(map[string]string{issuer + "/token": `{"access_token":"a"}`})
 	f := c.NewFlow(oauth.Discovery{Resource: server, Issuer: oauth.Issuer{
@@ -256,7 +256,8 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// The authorization request and the exchange of the code belong together.
+// The exchange of the code has the verifier, redirect address and resource of the authorization
+// request.
 func TestFlow(t *testing.T) {
 	f, c, w := flow(false)
 	u, err := url.Parse(f.URL())
@@ -315,8 +316,8 @@ func FuzzCallback(f *testing.F) {
 	})
 }
 
-// FuzzMetadata checks that discovery ends with safe addresses, or with a fault. It reads the metadata
-// of the resource only at the server's host.
+// FuzzMetadata checks that discovery ends with safe addresses, or with a fault. Discovery must read
+// the metadata of the resource only at the server's host.
 func FuzzMetadata(f *testing.F) {
 	f.Add(`{"resource":"`+server+`","authorization_servers":["`+issuer+`"]}`, metadata(issuer))
 	f.Add(

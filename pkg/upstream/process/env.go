@@ -18,10 +18,10 @@ func network() []string {
 	}
 }
 
-// Environment returns the environment of a program: the variables for its files and the network,
-// the variables named in passed, with getenv's values, and the listed variables. A listed variable
-// replaces a variable of this process even if the letter case differs. A program gets no other
-// variable of this process.
+// Environment returns the environment of a program. It has the variables in listed, and from this
+// process only the variables for files and the network, and those that passed names. getenv returns
+// the values of this process. A variable in listed replaces a variable of this process even if the
+// letter case differs.
 func Environment(getenv func(string) string, passed []string, listed map[string]string) []string {
 	own := map[string]bool{}
 	for name := range listed {

@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/relay"
 )
 
-// An endpoint is a server behind HTTP that follows a test's instructions.
+// An endpoint is an HTTP server that answers with a test's function and records the requests.
 type endpoint struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -33,9 +33,9 @@ func newEndpoint(t *testing.T, answer func(w http.ResponseWriter, r *http.Reques
 	t.Helper()
 	e := &endpoint{}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // a broken request has none
+		body, _ := io.ReadAll(r.Body) // the body of a broken request counts as empty
 		var m map[string]any
-		_ = json.Unmarshal(body, &m) // GET and DELETE have none
+		_ = json.Unmarshal(body, &m) // GET and DELETE have no message
 		method, _ := m["method"].(string)
 		e.mu.Lock()
 		e.seen = append(e.seen, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, method, r.Header.Get("Mcp-Session-Id"))))
@@ -98,7 +98,7 @@ func (c *client) wants(want string) {
 	}
 }
 
-// close ends the input and waits for the end.
+// close ends the input, and checks that the relay then ends without further output.
 func (c *client) close() {
 	c.t.Helper()
 	_ = c.in.Close()
@@ -261,7 +261,7 @@ func TestFailures(t *testing.T) {
 			}
 			c.close()
 			if strings.Contains(c.log.String()+got, "t0ken-of-mine") {
-				t.Errorf("the token shows: %s %s", got, c.log)
+				t.Errorf("the token is in the answer or in the log: %s %s", got, c.log)
 			}
 		})
 	}
@@ -338,7 +338,7 @@ func TestCancel(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","id":"older","method":"tools/call","params":{"name":"x"}}`)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"older"}}`)
 	<-cancelSeen
-	c.close() // the client gets no message about either
+	c.close() // the client gets no message about the cancelled calls
 	if got := e.requests(); strings.Count(got, "cancelled") != 1 {
 		t.Errorf("requests: %s", got)
 	}
