@@ -24,13 +24,14 @@ import (
 // most is the maximum number of tools in a shard of the tests.
 const most = 12
 
-// A world is a catalog that changes, as the input of a sync.
+// A world has the servers of a catalog. It changes them at random, and makes the input of Build and
+// Rebuild.
 type world struct {
 	t       testing.TB
 	rng     *rand.Rand
 	servers map[string]*ServerInput
 	words   config.Words
-	changed map[string]bool // servers, since the last build
+	changed map[string]bool // servers that changed since the last build
 	version int
 }
 
@@ -38,7 +39,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), servers: map[string]*ServerInput{}, changed: map[string]bool{}}
 }
 
-// define returns a tool or a prompt, which sometimes names another one.
+// define returns a tool or a prompt, whose description names a tool that may exist.
 func (w *world) define(name string) ToolInput {
 	w.version++
 	kind, raw := tool.Tool, fmt.Sprintf(`{"name":%q,"description":"Version %d of it. See also read_file_%d and use it."}`, name, w.version, w.rng.IntN(40))
@@ -59,7 +60,8 @@ func (w *world) change() {
 	names := slices.Sorted(maps.Keys(w.servers))
 	one := func() *ServerInput { return w.servers[names[w.rng.IntN(len(names))]] }
 	switch n := w.rng.IntN(10); {
-	case n < 3 || len(names) == 0: // with the colon of an id, some names sort in another order than without it
+	case n < 3 || len(names) == 0:
+		// add a server; some names sort differently with the colon that follows them in an id
 		name := strings.Repeat("a", 1+w.rng.IntN(2)) + []string{"", "-b", "-c", ".d", "0"}[w.rng.IntN(5)] + fmt.Sprint(w.rng.IntN(4))
 		s := &ServerInput{Name: name, Enabled: true}
 		for i := range w.rng.IntN(most * 3 / 2) {
@@ -109,7 +111,8 @@ func (w *world) all() Input {
 	return in
 }
 
-// For any changes and any shards, Rebuild makes a snapshot that reads like the snapshot of Build.
+// After any changes and with any shards, a snapshot of Rebuild has the same content as one of
+// Build.
 func TestRebuildReadsAsBuild(t *testing.T) {
 	for seed := range uint64(2) {
 		w := newWorld(t, seed)
@@ -139,7 +142,7 @@ func TestRebuildReadsAsBuild(t *testing.T) {
 	}
 }
 
-// same checks that two snapshots read alike.
+// same checks that all reads of two snapshots have the same results.
 func same(t *testing.T, want, got *Snapshot) {
 	t.Helper()
 	if diff := cmp.Diff(want.Servers(), got.Servers()); diff != "" {
@@ -185,7 +188,8 @@ func same(t *testing.T, want, got *Snapshot) {
 	}
 }
 
-// full checks that no shard is too large, and that no two neighbors are too small.
+// full checks that a shard of several servers has at most the maximum number of items, and that two
+// neighboring shards together have more than half of it.
 func full(t *testing.T, s *Snapshot) {
 	t.Helper()
 	for i, part := range s.shards {
@@ -218,7 +222,7 @@ func base(t *testing.T) (Input, *Snapshot) {
 	return in, s
 }
 
-// changed returns the first servers of the shards that prev does not share.
+// changed returns the first server of each shard of s that is not in prev.
 func changed(prev, s *Snapshot) (list []string) {
 	for _, part := range s.shards {
 		if !slices.ContainsFunc(prev.shards, func(p *shard) bool { return p.sha256 == part.sha256 }) {
@@ -278,7 +282,7 @@ func TestRebuildTouchesOneShard(t *testing.T) {
 	}
 }
 
-// Rebuild does not share a shard of another recipe.
+// Rebuild does not reuse a shard that was made with another recipe, the version of Build's output.
 func TestRebuildAnotherRecipe(t *testing.T) {
 	in, prev := base(t)
 	want := prev.SHA256()
@@ -292,7 +296,7 @@ func TestRebuildAnotherRecipe(t *testing.T) {
 	s, err := Rebuild(newSnapshot(shards), in)
 	require.OK(t, err)
 	if s.shards[3] == &part || s.shards[3].made != recipe || s.shards[2] != prev.shards[2] || s.SHA256() != want {
-		t.Error("Rebuild shares the shard of another recipe, or does not share other shards")
+		t.Error("Rebuild reuses the shard of another recipe, or does not reuse the other shards")
 	}
 }
 
@@ -300,7 +304,7 @@ func TestRebuildYields(t *testing.T) {
 	in, _ := base(t)
 	n := 0
 	in.Yield = func() { n++ }
-	if _, err := Build(in); err != nil || n != 200 { // for the row, and for the index
+	if _, err := Build(in); err != nil || n != 200 { // a row and an index entry for each tool
 		t.Errorf("Build yields %d times for 100 tools, want 200; error %v", n, err)
 	}
 }
@@ -317,7 +321,7 @@ func TestShardsOverlap(t *testing.T) {
 	}
 }
 
-// The digest depends on the content of the shards and on the order of their names.
+// The digest of a snapshot depends on the digests of its shards and on their order.
 func TestDigest(t *testing.T) {
 	a, b := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	if digest([]string{a}) != a || digest([]string{a, b}) == digest([]string{b, a}) || digest([]string{a, ""}) != "" || len(digest([]string{a, b})) != 64 {
@@ -325,7 +329,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Decode reads a shard from the encoded bytes.
+// decodeBase restores a shard from its encoded bytes.
 func TestShardBytes(t *testing.T) {
 	_, s := base(t)
 	for _, part := range s.shards {

@@ -100,7 +100,7 @@ func TestCallServerJustFailed(t *testing.T) {
 	}
 }
 
-// The reads of a warm request are limited, because a function is billed for them.
+// After the first request, each request makes only these reads. Each read on AWS costs money.
 func TestStoreReads(t *testing.T) {
 	gw := everyStatus(t)
 	reads := 0
@@ -120,7 +120,7 @@ func TestStoreReads(t *testing.T) {
 		{"servers", 3 * time.Second, func() { gw.Call("upstream_servers", `{}`) }, 1},
 		{"call", 3 * time.Second, func() { gw.Call("call_tool_read", `{"name":"docs:read_document"}`) }, 2},
 		{"call within 2 s", time.Second, func() { gw.Call("call_tool_read", `{"name":"docs:read_document"}`) }, 1},
-		{"call of what is denied", 3 * time.Second, func() { gw.Call("call_tool_read", `{"name":"denied:purge_documents"}`) }, 1},
+		{"call of a denied tool", 3 * time.Second, func() { gw.Call("call_tool_read", `{"name":"denied:purge_documents"}`) }, 1},
 	} {
 		gw.Clock.Wait(tt.wait)
 		reads = 0

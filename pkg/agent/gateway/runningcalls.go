@@ -23,10 +23,10 @@ const lookEvery = time.Second
 type running struct {
 	mu   sync.Mutex
 	all  map[*run]bool
-	next *time.Timer // of the next read; nil: nothing runs
+	next *time.Timer // makes the next read; nil: no call or stream is open
 }
 
-// A run is a call of a server. If server is "", it is a stream of an agent.
+// A run is a call to a server. If server is "", the run is a stream of an agent.
 type run struct {
 	server, agent string
 	cancel        context.CancelCauseFunc
@@ -68,8 +68,8 @@ func (g *Gateway) run(ctx context.Context, server, agent string) (_ context.Cont
 	}
 }
 
-// look cancels stopped runs, and schedules the next look while there are runs. If the stops cannot
-// be read, running calls continue; new calls are refused then.
+// look cancels stopped runs. While there are runs, it schedules its next call. If the stops cannot
+// be read, running calls continue, but the gateway refuses new calls.
 func (g *Gateway) look() {
 	ctx, done := context.WithTimeout(context.Background(), approvalTime)
 	defer done()
@@ -124,8 +124,8 @@ func (g *Gateway) While(ctx context.Context, agent identity.Agent) (_ context.Co
 	return g.run(ctx, "", agent.ID)
 }
 
-// whileGoing calls do, and cancels its context when the server or the agent is stopped. It records
-// nothing in the audit, because a pending call continues after its request.
+// whileGoing calls do, and cancels the context of do when the server or the agent is stopped. It
+// does not write to the audit, because a pending call continues after the request that began it.
 func (s *Session) whileGoing(ctx context.Context, t upstream.Target, do func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	ctx, leave := s.g.run(ctx, t.ID, s.caller.Agent.ID)
 	defer leave()
@@ -136,7 +136,7 @@ func (s *Session) whileGoing(ctx context.Context, t upstream.Target, do func(con
 	return raw, err
 }
 
-// callServer makes one call of a server. It passes the server's questions to a client of the
+// callServer makes one call to a server. It passes the server's questions to a client of the
 // handshake protocol.
 func (s *Session) callServer(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	raw, err := s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/tokens"
 )
 
-// TestAgentTexts checks the sentences that agents act on, each with its tokens (cl100k).
+// TestAgentTexts checks the sentences that agents act on, and their numbers of tokens (cl100k).
 func TestAgentTexts(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	s := &Session{g: &Gateway{o: Options{

@@ -23,7 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A ledger keeps lines in memory. Tests set whether it is ready.
+// A ledger keeps lines in memory. If a test sets full, the ledger is not ready.
 type ledger struct {
 	mu    sync.Mutex
 	lines []audit.Line
@@ -68,7 +68,7 @@ func auditedGateway(t *testing.T, config ...string) gated {
 // toolCall returns the params of a tools/call.
 func toolCall(name, arguments string) string { return `"name":"` + name + `","arguments":` + arguments }
 
-// auditCases has a request for each decision. The golden file has their audit lines.
+// auditCases has a request for each decision. The golden file has the audit lines of the requests.
 var auditCases = []struct{ name, method, params string }{
 	{"search", "tools/call", toolCall("retrieve_tools", `{"query":"commits"}`)},
 	{"search with locked ones", "tools/call",
@@ -100,8 +100,8 @@ var auditCases = []struct{ name, method, params string }{
 		`"ref":{"type":"ref/prompt","name":"git__greet"},"argument":{"name":"who","value":"k"}`},
 }
 
-// The golden file has a function's log line for each case, as the platform keeps it. Messages that
-// are no calls have no audit line.
+// For each case, the golden file has the log line that a Lambda function writes. A message that is
+// not a call has no audit line.
 func TestAudit(t *testing.T) {
 	var log local.Buffer
 	book := &ledger{}
@@ -146,7 +146,7 @@ func TestAudit(t *testing.T) {
 		names, err := rawjson.Split([]byte(line), rawjson.Strict) // no duplicate name
 		require.OK(t, err)
 		if n++; string(names.Get("audit")) != "1" || string(names.Get("level")) != `"INFO"` || len(line) > 4<<10 {
-			t.Errorf("%s", line)
+			t.Errorf("the line has not audit 1 and level INFO, or is longer than 4 KiB: %s", line)
 		}
 	}
 	if n != len(auditCases) {

@@ -19,9 +19,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The first cases use a backend without work, and so measure the transport alone: a ping, and calls
-// with arguments of 1 KiB and of 1 MiB, with and without an audit line. The other cases use the
-// gateway with 527 real tools.
+// The first cases use a backend that does nothing, so they measure only the transport: a ping, and
+// calls with arguments of 1 KiB and of 1 MiB. Some calls stream or have an audit line. The cases
+// whose names begin with 527 use the gateway with 527 real tools.
 func BenchmarkHandler(b *testing.B) {
 	nothing := quiet{&backend{call: answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`)}}
 	still := newHandler(b, nothing, nil)
@@ -54,7 +54,8 @@ func BenchmarkHandler(b *testing.B) {
 			}
 			body, err := io.ReadAll(bb.request.Body)
 			require.OK(b, err)
-			b.Cleanup(func() { bb.request.Body = io.NopCloser(bytes.NewReader(body)) }) // for the next of -count
+			// for the next run of -count
+			b.Cleanup(func() { bb.request.Body = io.NopCloser(bytes.NewReader(body)) })
 			b.ReportAllocs()
 			for b.Loop() {
 				bb.request.Body = io.NopCloser(bytes.NewReader(body))
@@ -81,7 +82,7 @@ func realGateway(b *testing.B) http.Handler {
 	return newHandler(b, gated{g}, nil)
 }
 
-// A quiet is a backend that keeps no requests.
+// A quiet is a backend that does not store the requests.
 type quiet struct{ *backend }
 
 func (q quiet) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return q, nil }

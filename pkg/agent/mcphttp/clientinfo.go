@@ -5,10 +5,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// ClientInfo is the client's description of itself. None of it is verified.
+// ClientInfo has the id of an agent, and what its client says about itself. The gateway does not
+// verify what the client says.
 type ClientInfo struct {
 	Agent    string // id of the caller
-	Name     string // "": none
+	Name     string // "": the client sent no name
 	Version  string
 	Protocol string // MCP version of the client
 }

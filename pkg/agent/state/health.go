@@ -45,7 +45,7 @@ type Health struct {
 	AuditBytes    int64 // size of all audit files
 	AuditLimit    int64 // maximum of AuditBytes; 0: none
 
-	FullSince time.Time // since when calls are refused because all processes are in use; zero: not now
+	FullSince time.Time // since then, calls are refused because all processes are in use; zero: no
 	Processes int       // maximum of server processes
 
 	Capacity *capacity.Facts // resources of the process; nil: no limits
@@ -58,8 +58,8 @@ type Health struct {
 
 // A Part is the result of the last read of one part of a State.
 type Part struct {
-	Version string    // of the used version; "": none, or an empty policy
-	Stored  string    // of the stored file, if it is refused; "": not refused
+	Version string    // the version in use; "": none, or an empty policy
+	Stored  string    // version of the stored file if the gateway refused it, otherwise ""
 	InUse   bool      // some version is in use, even an old one
 	ReadAt  time.Time // when the used version last matched the store
 	Stale   bool      // the store has another version, or may have one
@@ -70,7 +70,7 @@ type Part struct {
 type Syncs struct {
 	At     time.Time        // end of the last successful sync; zero: unknown
 	Every  time.Duration    // interval of syncs; 0: unknown
-	Failed *catalog.Failure // the last failure; nil: none since
+	Failed *catalog.Failure // the last failure; nil: no sync has failed since At
 }
 
 // Servers are counts and names of the configured servers.

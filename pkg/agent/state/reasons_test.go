@@ -29,7 +29,8 @@ func well() state.Health {
 	}
 }
 
-// troubles are facts, each with the codes of its reasons, the worst first.
+// troubles are changes to a healthy gateway, each with the codes of the reasons that Reasons must
+// return, the worst first.
 var troubles = []struct {
 	name      string
 	codes     string
@@ -170,7 +171,7 @@ func TestHealthReasons(t *testing.T) {
 				codes = append(codes, r.Code)
 				fmt.Fprintf(&page, "  %s (%s)\n    %s\n    %s\n", r.Code, r.Condition, r.Message, r.Action)
 				if r.Message == "" || r.Action == "" || strings.Contains(r.Message+r.Action, "store is down") {
-					t.Errorf("%+v: want two sentences without a cause", r)
+					t.Errorf("%+v: want a message and an action, without the text of the error", r)
 				}
 			}
 			if got := strings.Join(codes, " "); got != tt.codes || h.Condition() != tt.condition {
@@ -181,7 +182,7 @@ func TestHealthReasons(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "reasons.golden"), page.String())
 }
 
-// A loader detects problems, reports since when, and forgets solved ones.
+// A loader detects a problem, reports since when it exists, and forgets it when it is solved.
 func TestLoaderHealth(t *testing.T) {
 	h := withTools(t)
 	health := func() string {
@@ -208,7 +209,7 @@ func TestLoaderHealth(t *testing.T) {
 	want("a minute later", "approvals_unread 1m0s config_refused 1m0s ")
 	h.fail("approvals", nil)
 	h.configure("files", "mail")
-	want("mended", "")
+	want("after both problems are solved", "")
 	h.Clock.Wait(time.Minute)
 	h.configure("files", `gone ,"enabled":false`)
 	h.States.SyncEnded(&catalog.Failure{Since: h.Clock.Now(), At: h.Clock.Now(), Reason: catalog.FailedDisk}, nil)

@@ -15,19 +15,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A judgedSet is a catalog with queries and the right tools for each.
+// A judgedSet is a catalog with queries, and for each query the right tools.
 type judgedSet struct {
 	name    string
 	docs    []Doc
 	ix      *Index
 	all     tool.Set
-	servers []string // of each document
+	servers []string // the server of each document
 	queries []judgedQuery
 
 	analyzed map[analysis]Query
 }
 
-// An analysis is a query and the steps of its analysis.
+// An analysis is the cache key of an analyzed query: the text and the options of the analysis.
 type analysis struct {
 	text            string
 	noKinds, negate bool
@@ -35,7 +35,7 @@ type analysis struct {
 
 type judgedQuery struct {
 	text  string
-	gains map[int]float64 // by document: 2 the right tool, 1 also useful
+	gains map[int]float64 // document → 2: the right tool, 1: also useful
 }
 
 // A judgedTool is a row of a catalog in the format of the public sets.
@@ -116,8 +116,8 @@ func fullSet(n int) tool.Set {
 }
 
 // measures are the measures of one query, or their means over a set. R@k is the share of a query's
-// labeled tools in the first k. MRR is 1/rank of the first labeled tool within 10. The objective
-// decides about parameters.
+// labeled tools in the first k. MRR is 1/rank of the first labeled tool within 10. We choose
+// parameters by the objective, the mean of R@5, MRR and nDCG@10.
 type measures [6]float64
 
 const (
@@ -250,9 +250,10 @@ func (y *typist) edit(word string) string {
 	return string(w)
 }
 
-// bootstrap resamples the queries of each set with replacement, n times. It returns the value of
-// each resample: the mean over the sets of the sets' mean values. perSet has one number per query.
-// The seed is constant, so reports are reproducible.
+// bootstrap resamples the queries of each set with replacement, n times. perSet has a list of
+// values for each set, one value for each query. For each resample, bootstrap computes the mean of
+// the sets' means. It returns these values in ascending order. The seed is constant, so reports are
+// reproducible.
 func bootstrap(perSet [][]float64, n int) []float64 {
 	r := rand.New(rand.NewPCG(3, 4))
 	out := make([]float64, n)

@@ -3,7 +3,7 @@ package search
 // isStopWord reports whether w is a stop word: a word that only serves the grammar of a query.
 // Words such as find, list and search are not stop words, because they name what tools do.
 //
-// The program that makes the token table parses this file and reads the list.
+// The program in embedding/maketable reads the list from this file, so keep the form of the list.
 func isStopWord(w string) bool {
 	switch w {
 	case "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at",

@@ -18,10 +18,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Kind is what a server lists.
+// A Kind is a kind of list that a server sends.
 type Kind string
 
-// The kinds of lists. Each kind has a first list of its own.
+// The kinds of lists. The first list of each kind can be approved automatically.
 const (
 	Tools     Kind = "tools"
 	Prompts   Kind = "prompts"
@@ -41,13 +41,13 @@ func KindOf(k tool.Kind) Kind {
 }
 
 // A Baseline records that the first list of a server was approved, so that no later list is
-// approved automatically. It belongs to the server's address and not to its name in the config: a
-// second or a new name for the same server brings no second automatic approval.
+// approved automatically. It belongs to the server's address and not to its name in the config. So
+// the config cannot get a second automatic approval with another name for the same server.
 type Baseline struct {
 	Identity string    `json:"identity"` // [BaselineIdentity] of the server; earlier versions wrote its [Identity]
 	Kind     Kind      `json:"kind"`
-	URL      string    `json:"url"`    // as the config had it
-	Server   string    `json:"server"` // the name under which the list came
+	URL      string    `json:"url"`    // the URL as it was in the config
+	Server   string    `json:"server"` // name of the server in the config when it sent the list
 	At       time.Time `json:"at"`
 }
 
@@ -152,8 +152,8 @@ func parseIPv4(host string) netip.Addr {
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(sum))))
 }
 
-// BaselineKey returns the key under which a baseline is stored. identity is a [BaselineIdentity];
-// the length of the key does not depend on it.
+// BaselineKey returns the key under which a baseline is stored. identity is a [BaselineIdentity].
+// All keys of a kind have the same length, even if the identity is long.
 func BaselineKey(identity string, kind Kind) string {
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:]) + "#" + string(kind)
@@ -173,10 +173,10 @@ func (b Baseline) Present() (now Baseline, isOld bool) {
 // Key returns the key of b.
 func (b Baseline) Key() string { return BaselineKey(b.Identity, b.Kind) }
 
-// Check returns an error that names everything in b that a store refuses.
+// Check returns an error that names all faults for which a store refuses b.
 func (b Baseline) Check() error {
 	var c checker
-	c.text("identity", b.Identity, 1, 4*maxURL) // an escape takes three bytes
+	c.text("identity", b.Identity, 1, 4*maxURL) // an escape in a URL has three bytes
 	c.text("kind", string(b.Kind), 1, MaxName)
 	c.text("server", b.Server, 0, MaxName)
 	c.text("url", b.URL, 0, maxURL)

@@ -6,8 +6,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A Dir opens a file only once while the file keeps its name, even if the file is older than the
-// program. To open the file again for each line would take a millisecond.
+// A Dir opens its current file only once, even if an earlier process created the file.
+// To open the file again for each line would take a millisecond.
 func TestDirOpensOnce(t *testing.T) {
 	path := t.TempDir()
 	for range 2 {

@@ -5,15 +5,16 @@ import (
 	"syscall"
 )
 
-// Space that is allocated for a file. While at least keptSpace of it is free, no more is allocated.
+// preallocate allocates preallocStep bytes for a file. When less than keptSpace of them is free, it
+// allocates again.
 const (
 	preallocStep = 2 << 20
 	keptSpace    = 1 << 20
 )
 
-// preallocate lets the file system reserve space for future lines, so that calls under way can
-// write their lines on a full disk. If a file system cannot do that, preallocate does not try
-// again.
+// preallocate makes the file system reserve space for future lines. So calls that have begun can
+// still write their lines when the disk is full. If the file system cannot reserve space,
+// preallocate does not try again.
 func (d *Dir) preallocate() {
 	if d.noRoom || d.room-d.size >= keptSpace {
 		return

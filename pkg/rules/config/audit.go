@@ -32,8 +32,8 @@ func (c *checker) audit(cfg *Config, f *fileAudit, n *rawjson.Node) {
 	}
 }
 
-// stop checks the emergency stops. An unknown name would stop nothing, although its author expects
-// a stop.
+// stop checks the emergency stops. It refuses the name of an unknown server: the stop would have no
+// effect, although its author expects one.
 func (c *checker) stop(cfg *Config, f *fileStop, n *rawjson.Node, servers names) {
 	if f == nil {
 		return

@@ -57,11 +57,12 @@ func TestRealToolsAreMostlyQuiet(t *testing.T) {
 	}
 	t.Logf("%d tools, %d with findings, %d with severe ones; tools by code: %v", len(all), any, severe, codes)
 	if severe*100 > 3*len(all) || any*100 > 10*len(all) {
-		t.Errorf("%d of %d tools have findings, %d severe ones", any, len(all), severe)
+		t.Errorf("of %d tools, %d have findings and %d have severe findings; want at most 10 %% and 3 %%", len(all), any, severe)
 	}
 }
 
-// checkFindings checks that every finding points at its text, and shows no hidden characters.
+// checkFindings checks that the offsets of every finding are within the definition, and that its
+// texts have no hidden characters.
 func checkFindings(t *testing.T, d tool.Definition, list []finding.Finding) {
 	t.Helper()
 	for _, f := range list {
@@ -99,7 +100,7 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
-// hostile returns the descriptions with the highest cost for the rules.
+// hostile returns descriptions that take the rules as much time as possible.
 func hostile() map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, (120<<10)/len(s)) }
 	return map[string]string{
@@ -119,7 +120,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// BenchmarkScan measures the findings of all real tools, 19 times over: 10,000 tools.
+// BenchmarkOf scans all real tools 19 times, which is about 10,000 tools.
 func BenchmarkOf(b *testing.B) {
 	all, names := realTools(b)
 	ids := slices.SortedFunc(maps.Keys(all), tool.ID.Compare)

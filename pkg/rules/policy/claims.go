@@ -14,13 +14,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// claimTypes returns types of the claims that make the policy valid, or its faults.
+// claimTypes returns types for the claims with which the policy is valid. If there are no such
+// types, it returns the faults of the policy.
 func (c *checker) claimTypes(policy *ast.Policy, claims [][]string) (types []resolved.IsType, problems []string) {
 	candidates := []resolved.IsType{
 		resolved.StringType{}, resolved.SetType{Element: resolved.StringType{}}, resolved.LongType{}, resolved.BoolType{},
 	}
-	// If one rule has more than five claims, the others count as strings. This keeps the search
-	// below 4^5 tries.
+	// If a rule has more than five claims, the claims after the fifth count as strings. So the
+	// search needs at most 4^5 tries.
 	const searched = 5
 	types = slices.Repeat([]resolved.IsType{candidates[0]}, len(claims))
 	problems = c.validate(policy, claims, types, false)
@@ -35,12 +36,13 @@ func (c *checker) claimTypes(policy *ast.Policy, claims [][]string) (types []res
 	return types, problems
 }
 
-// validate runs Cedar's validator with the claims added to the schema. It returns the faults for
-// tools, prompts or resources, depending on the rule's scope.
+// validate runs Cedar's validator with the claims added to the schema. It
+// validates the rule for each kind of item, tools, prompts and resources, to which the rule's scope
+// applies.
 //
 // A condition such as resource == Tool::"a:b" is a type error for a prompt, and false when the rule
-// is evaluated. A rule about tools need not name them in its scope. So a comparison has to be valid
-// for only one of the three kinds.
+// is evaluated. The scope of a rule about tools need not say that the rule is about tools. So a
+// comparison has to be valid for only one of the three kinds.
 func (c *checker) validate(policy *ast.Policy, claims [][]string, types []resolved.IsType, optional bool) []string {
 	agent := c.schema.Entities[agentType]
 	agent.Shape = maps.Clone(agent.Shape)
@@ -90,8 +92,8 @@ var (
 	incompatible = regexp.MustCompile("^the types (Tool|Prompt|Resource) and (Tool|Prompt|Resource) are not compatible$")
 )
 
-// isEcho reports whether a problem only says that no action is left, which follows from another
-// problem.
+// isEcho reports whether a problem only says that no action applies. This follows from another
+// problem, or from a scope that excludes the kind.
 func isEcho(problem string) bool {
 	return strings.HasPrefix(problem, "unable to find an applicable action")
 }
@@ -102,7 +104,7 @@ func anyKind(problem string) string {
 	return strings.NewReplacer("`Prompt`", "`Tool`", "`Resource`", "`Tool`", `"get"`, `"call"`, `"read"`, `"call"`).Replace(problem)
 }
 
-// actionsOn returns all actions. Only the action on items of the kind applies to anything.
+// actionsOn returns all actions, but only the action on items of the kind applies to any type.
 func (c *checker) actionsOn(kind tool.Kind) map[cedar.EntityUID]resolved.Action {
 	_, only := typeOf(kind)
 	actions := maps.Clone(c.schema.Actions)
@@ -137,7 +139,7 @@ func declare(shape resolved.RecordType, path []string, t resolved.IsType, option
 }
 
 // claimsOf returns the paths of the principal's attributes that a policy reads and the schema does
-// not declare: team, org.unit. It leaves out a path that is the start of another path.
+// not declare, such as team or org.unit. It leaves out a path that is the start of another path.
 func claimsOf(policy *ast.Policy, declared resolved.RecordType) [][]string {
 	found := map[string][]string{}
 	see := func(n ast.StrOpNode) {

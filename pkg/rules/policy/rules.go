@@ -1,14 +1,15 @@
 package policy
 
-// A Rule is one forbid of a policy, in a form that can be compared with another policy's rules.
+// A Rule is one forbid statement of a policy, in a form that can be compared with rules of another
+// policy.
 type Rule struct {
-	ID   string // @id; "": it has none
-	Line int    // where it begins
+	ID   string // value of the annotation @id, or "" without it
+	Line int    // first line of the statement in the file
 	Text string // in Cedar's own layout, with its annotations and without comments
 }
 
-// Rules returns the forbids of the file, in its order. A nil Policy has none, because its file
-// could not be read.
+// Rules returns the forbid statements in the order of the file. For a nil Policy, whose file could
+// not be read, it returns nil.
 func (p *Policy) Rules() []Rule {
 	if p == nil {
 		return nil

@@ -47,7 +47,7 @@ func TestWords(t *testing.T) {
 		{"a blank", "a b", "a  b", "a[- -][+  +]b"},
 		{"a line end", "a\nb", "a\n\nb", "a\n[+\n+]b"},
 		{"a script without blanks", "获取当前日期，以上海时区", "获取今天日期，以上海时区", "获取[-当前-][+今天+]日期，以上海时区"},
-		{"an accent of its own", "cafe\u0301 now", "cafe now", "[-cafe\u0301-][+cafe+] now"},
+		{"an accent as a separate character", "cafe\u0301 now", "cafe now", "[-cafe\u0301-][+cafe+] now"},
 		{"case", "Use this", "use this", "[-Use-][+use+] this"},
 		{"moved", "one two three", "three one two", "[+three +]one two[- three-]"},
 		{"nothing in common but blanks", "one two three", "four five six", "[-one two three-][+four five six+]"},
@@ -73,7 +73,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// check checks the promises of the runs.
+// check checks that the runs of a comparison give back both texts, that no run is empty, that a
+// deletion comes before an insertion, and that equal texts have only equal runs.
 func check(t *testing.T, how string, before, now string, runs []review.Run) {
 	t.Helper()
 	var old, new strings.Builder
@@ -92,7 +93,7 @@ func check(t *testing.T, how string, before, now string, runs []review.Run) {
 		t.Fatalf("%s(%q, %q) gives back %q and %q", how, before, now, old.String(), new.String())
 	}
 	if same := !slices.ContainsFunc(runs, func(r review.Run) bool { return r.Op != review.Equal }); same != (before == now) {
-		t.Fatalf("%s(%q, %q) says same: %v", how, before, now, same)
+		t.Fatalf("%s(%q, %q): has only equal runs: %v", how, before, now, same)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A store may fail after it stored a write.
+// A change without effect writes nothing. Change returns the error of an undo without a stop, and
+// of a failed read.
 func TestChange(t *testing.T) {
 	down := errors.New("no answer")
 	var docs documenttest.Store
@@ -21,15 +22,15 @@ func TestChange(t *testing.T) {
 	stoptest.Put(t, &docs, stoptest.Server("git"))
 	add := func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Server("git")) }
 	if held, err := m.Change(t.Context(), add); err != nil || held.Rev != 1 {
-		t.Errorf("a change without effect stores rev %d, %v", held.Rev, err)
+		t.Errorf("after a change without effect, the document is at rev %d, %v; want 1", held.Rev, err)
 	}
 	undo := func(s stop.Stops) (stop.Stops, error) { return s.Undo(stop.Target{Agent: "git"}) }
 	if _, err := m.Change(t.Context(), undo); !errors.Is(err, stop.ErrNone) {
-		t.Errorf("undo without a stop: %v", err)
+		t.Errorf("undo without a stop = %v, want ErrNone", err)
 	}
 	docs.OnDocs = func(context.Context, []document.Key) error { return down }
 	if _, err := m.Change(t.Context(), add); !errors.Is(err, down) {
-		t.Errorf("a change of an unreadable document: %v", err)
+		t.Errorf("a change of an unreadable document = %v, want the error of the read", err)
 	}
 }
 
@@ -50,7 +51,7 @@ func TestMatch(t *testing.T) {
 		t.Error("a server is not stopped although everything is")
 	}
 	if _, ok := all.Agent("any"); ok {
-		t.Error("a stop of everything refuses agents, which could not find the stopped tools then")
+		t.Error("a stop of everything stops agents; agents must still find the stopped tools")
 	}
 	if both := all.And(one); len(both.List) != 4 || len(all.List) != 1 {
 		t.Errorf("the union is %+v", both)
@@ -88,7 +89,7 @@ func TestCheckReason(t *testing.T) {
 	}
 }
 
-// A document that cannot be read is not an empty list.
+// A document that Decode cannot read is an error, and does not count as an empty list.
 func TestDecode(t *testing.T) {
 	for _, bad := range []string{``, `null`, `{}`, `[]`, `{"list":[{"toolset":"files","reason":"r","by":"kim"}],"rev":1}`, `{"list":[{"all":true,"by":"kim"}],"rev":1}`, `{"list":"x","rev":1}`} {
 		if s, err := stop.Decode([]byte(bad)); err == nil {
@@ -97,7 +98,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A stored document without any data is no empty list either.
+// A stored document without any data is an error too.
 func TestReadBroken(t *testing.T) {
 	var docs documenttest.Store
 	require.OK(t, docs.PutDocs(t.Context(), document.Doc{Key: stop.Key(), Data: []byte{}}))

@@ -10,7 +10,7 @@ const (
 	Live    = "live"
 	Expired = "expired"
 	Revoked = "revoked"
-	Void    = "void" // it would be live, but its key is gone
+	Void    = "void" // not expired or revoked, but the gateway no longer has the token's key
 )
 
 // A KeyStatus says which key a token was made under.
@@ -19,13 +19,13 @@ type KeyStatus string
 // The key statuses.
 const (
 	UnderCurrent  KeyStatus = "current"
-	UnderPrevious KeyStatus = "previous" // it is accepted until that key is removed
-	UnderNone     KeyStatus = "gone"     // its key is no longer accepted, and neither is the token
+	UnderPrevious KeyStatus = "previous" // accepted as long as the gateway accepts this key
+	UnderNone     KeyStatus = "gone"     // refused, because the key is no longer accepted
 )
 
 // A StatusView computes statuses of tokens at one time.
 type StatusView struct {
-	Keys Keys // the present keys; zero: they cannot be read
+	Keys Keys // the current and the previous key; zero: they cannot be read
 
 	now               time.Time
 	current, previous string // ids of the keys
@@ -53,8 +53,8 @@ func (j StatusView) Status(t Token) string {
 	return Live
 }
 
-// KeyStatus returns the key status of t; "" if the keys cannot be read. Old tokens do not have the
-// id of their key; their time of making decides.
+// KeyStatus returns the key status of t, or "" if the keys cannot be read. Old tokens do not have
+// the id of their key. For these, KeyStatus uses the time at which they were made.
 func (j StatusView) KeyStatus(t Token) KeyStatus {
 	if j.current == "" {
 		return ""
@@ -75,11 +75,11 @@ func (j StatusView) KeyStatus(t Token) KeyStatus {
 
 // A KeySummary counts the tokens of a gateway by key.
 type KeySummary struct {
-	Current, Previous KeyInfo // Previous is zero if its tokens are not accepted
-	Void              int     // tokens that would be live under a removed key
+	Current, Previous KeyInfo // Previous is zero if the gateway accepts no tokens under it
+	Void              int     // tokens that would be live, but whose key is no longer accepted
 }
 
-// A KeyInfo has what people may see of a key.
+// A KeyInfo describes a key without its secret.
 type KeyInfo struct {
 	ID    string
 	Since time.Time // zero: unknown

@@ -16,8 +16,8 @@ import (
 // lone surrogate, anything but one JSON value.
 func Canonical(raw []byte) ([]byte, error) { return canonical(raw) }
 
-// KeptCanonical is [Canonical] for display: it does not check for duplicate keys, which takes much
-// memory, and returns text that is not JSON unchanged.
+// KeptCanonical is [Canonical] for display. It does not check for duplicate keys, because the check
+// takes much memory. If raw is not JSON, it returns raw unchanged.
 func KeptCanonical(raw []byte) []byte {
 	if out, err := canonical(raw, jsontext.AllowDuplicateNames(true)); err == nil {
 		return out
@@ -31,7 +31,7 @@ func canonical(raw []byte, options ...jsontext.Options) ([]byte, error) {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
 	var out []byte
-	done := 0 // how much of b is already in out
+	done := 0 // number of bytes of b that are already in out
 	for i := 0; i < len(b); {
 		end := i + 1
 		switch c := b[i]; {
@@ -77,8 +77,8 @@ func canonicalNumber(written string) string {
 	if f != 0 { // -0 becomes 0
 		canonical = string(jsontext.AppendFloat(nil, f, 64))
 	}
-	// Both round to the same float64. If they also have the same digits, they are equal, because a
-	// power of ten between them would give another float64.
+	// Both numbers round to the same float64. If they also have the same digits, they can differ
+	// only by a power of ten. Then they are equal, because otherwise they would round differently.
 	if digits(written) != digits(canonical) {
 		return written
 	}

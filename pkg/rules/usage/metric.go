@@ -9,16 +9,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Metric is something that is counted. Stores keep counts by its number: a new metric comes
-// last.
+// A Metric is a kind of event that usage counts. Stores keep counts by the metric's number, so add
+// a new metric at the end.
 type Metric int
 
 // The metrics.
 const (
-	CallsRead Metric = iota // calls that were sent, by tier
+	CallsRead Metric = iota // calls that the gateway sent to a server, by tier
 	CallsWrite
 	CallsDestructive
-	CallsOther // of prompts and resources, and of tools that the catalog no longer has
+	CallsOther // for prompts and resources, and for tools that the catalog no longer has
 	LockedServerDisabled
 	LockedByConfig
 	LockedByUser
@@ -28,12 +28,12 @@ const (
 	RefusedScope
 	RefusedStopped
 	RefusedFaulty
-	FailedTransient // of the calls that were sent
+	FailedTransient // calls that the gateway sent and that failed, by outcome
 	FailedPermanent
 	FailedDenied
 	FailedCancelled
-	SearchesHit    // that found something callable
-	SearchesBarren // that found nothing callable
+	SearchesHit    // searches that found something callable
+	SearchesBarren // searches that found nothing callable
 	metricCount
 )
 
@@ -55,8 +55,8 @@ func (c *Counts) Sum(metrics ...Metric) (n int) {
 	return n
 }
 
-// A group is a set of metrics that are shown together. They are parts of one number: no event
-// counts in two of them.
+// A group is a set of metrics that pages show together. No event counts in two metrics of a group,
+// so their counts can be added.
 type group struct {
 	name, title string
 	metrics     []named

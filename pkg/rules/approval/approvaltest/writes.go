@@ -116,7 +116,7 @@ func winner(t *testing.T, s approval.Store, r approval.Record, errs []error) app
 		}
 	}
 	held, err := s.Get(t.Context(), r.ID())
-	if won < 0 { // all may have failed because of each other, but then nothing was stored
+	if won < 0 { // each may have failed because of another, but then nothing was stored
 		if r.Rev == 0 && !errors.Is(err, approval.ErrNotFound) || r.Rev > 0 && held.Rev != r.Rev {
 			t.Errorf("nobody won, but rev is %d (%v)", held.Rev, err)
 		}

@@ -60,8 +60,8 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// Grant limits the scopes that the issuer grants: it grants a requested scope only if it is in
-// scopes.
+// Grant sets the scopes that the issuer grants. The issuer leaves out requested scopes that are not
+// in scopes.
 func (i *Issuer) Grant(scopes ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -87,7 +87,8 @@ func (i *Issuer) Asked() []string {
 	return slices.Clone(i.asked)
 }
 
-// token returns a token for a code, if the client has the verifier and requested this resource.
+// token exchanges a code for a token. It refuses if the verifier, the redirect address or the
+// resource does not match the authorization request.
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	code := r.PostFormValue("code")
 	i.mu.Lock()
