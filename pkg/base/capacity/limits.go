@@ -42,8 +42,8 @@ func Detect() Limits {
 	return l
 }
 
-// machineMemory returns, in bytes, the memory limit of the container or the memory of the machine,
-// whichever is less. It returns 0 if both are unknown.
+// machineMemory returns the smaller of the container's memory limit and the machine's memory, in
+// bytes. It returns 0 if both are unknown.
 func machineMemory(read func(string) ([]byte, error)) int64 {
 	least := int64(0)
 	note := func(n int64) {

@@ -63,10 +63,10 @@ func FuzzRead(f *testing.F) {
 		})
 		ends := bytes.Count(stream, []byte("\n"))
 		if want := ends + 1; count != want && count != want-1 {
-			t.Fatalf("%d lines, want %d, or one less if nothing follows the last line end", count, want)
+			t.Fatalf("%d lines, want %d, or one less without a last line", count, want)
 		}
 		if size > len(stream)-ends {
-			t.Fatalf("the lines have %d bytes in all, but the stream has only %d", size, len(stream))
+			t.Fatalf("the lines have %d bytes, but the stream has only %d", size, len(stream))
 		}
 	})
 }

@@ -57,7 +57,8 @@ func TestRealToolsAreMostlyQuiet(t *testing.T) {
 	}
 	t.Logf("%d tools, %d with findings, %d with severe ones; tools by code: %v", len(all), any, severe, codes)
 	if severe*100 > 3*len(all) || any*100 > 10*len(all) {
-		t.Errorf("of %d tools, %d have findings and %d have severe findings; want at most 10 %% and 3 %%", len(all), any, severe)
+		t.Errorf("of %d tools, %d have findings and %d have severe findings; want at most "+
+			"10 %% and 3 %%", len(all), any, severe)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestChange(t *testing.T) {
 	stoptest.Put(t, &docs, stoptest.Server("git"))
 	add := func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Server("git")) }
 	if held, err := m.Change(t.Context(), add); err != nil || held.Rev != 1 {
-		t.Errorf("after a change without effect, the document is at rev %d, %v; want 1", held.Rev, err)
+		t.Errorf("after a change without effect: rev %d, %v; want rev 1", held.Rev, err)
 	}
 	undo := func(s stop.Stops) (stop.Stops, error) { return s.Undo(stop.Target{Agent: "git"}) }
 	if _, err := m.Change(t.Context(), undo); !errors.Is(err, stop.ErrNone) {
