@@ -9,14 +9,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// PublicAnywhere returns [Program.Public] for a program that learns its address from the first
-// request, unless the settings have the address. A function cannot have its own URL in its
-// environment: AWS creates the URL after the function.
+// PublicAnywhere returns the handler of [Program.Public]. If the settings do not have the address
+// of the program, the handler uses the address to which the current request was sent. A function
+// cannot have its own URL in its environment: AWS creates the URL after the function.
 func (p *Program) PublicAnywhere(ctx context.Context) (http.Handler, error) {
 	if p.Settings.BaseURL != "" {
 		return p.Public()
 	}
-	if p.Settings.Access.Takes(identity.WayToken) { // read its key at the start, as behind an API
+	if p.Settings.Access.Takes(identity.WayToken) { // read the key of agent tokens at the start, not at the first request
 		if err := p.readTokens(ctx); err != nil {
 			return nil, err
 		}

@@ -47,7 +47,7 @@ type noticeGateway struct {
 	mu   sync.Mutex
 	got  []string // the texts
 	raw  []string
-	more func() *Program // another process with the same stores
+	more func() *Program // returns another process with the same stores
 }
 
 func newNoticeGateway(t *testing.T) *noticeGateway {
@@ -119,7 +119,8 @@ func define(names ...string) (list []json.RawMessage) {
 	return list
 }
 
-// Each sync sends one digest for each server, with names only, however many processes sync.
+// If a server has new or changed definitions, a sync sends one notice for the new ones and one for
+// the changed ones. The notices have only names. If several processes sync, only one of them sends.
 func TestSyncSendsNotices(t *testing.T) {
 	o := newNoticeGateway(t)
 	git, mail := upstreamtest.New(t, upstreamtest.Options{Tools: define("push", "pull")}), upstreamtest.New(t, upstreamtest.Options{Tools: define("send")})
@@ -200,7 +201,7 @@ func TestNoticeOfRefusedConfig(t *testing.T) {
 	o.want(two, "the same faults", "The file `config/mcp_config.json` is refused: 3 faults. An earlier version stays in use.")
 	for _, raw := range o.raw {
 		if strings.Contains(raw, "IGNORE") || !strings.Contains(raw, `"https://gate.example.com/admin/health"`) {
-			t.Errorf("message %s", raw)
+			t.Errorf("the message contains text of the config, or lacks the link: %s", raw)
 		}
 	}
 }
@@ -221,8 +222,8 @@ func TestNoNoticesWithoutReceivers(t *testing.T) {
 	}
 }
 
-// The alarm on undeliverable notices uses a metric of the stack. Its log line is kept at every log
-// level.
+// The alarm on undeliverable notices uses a metric of the stack. The metric is in a log line that
+// is written at every log level.
 func TestGivenUpNoticesAreCounted(t *testing.T) {
 	o := newNoticeGateway(t)
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
@@ -260,8 +261,8 @@ func TestWakingProgramDoesNotSend(t *testing.T) {
 	o.want(o.Program, "the next sync", "Agent `ci` asks for something (R-7KQ2M4XD).")
 }
 
-// The planner of a distributed sync reads the state only to send a notice at once. Later it uses
-// the receivers in the config of its last round.
+// The planner of a distributed sync sends to the receivers in the config of its last plan, even if
+// its state was loaded with an older config.
 func TestPlannerUsesNewestReceivers(t *testing.T) {
 	o := newNoticeGateway(t)
 	old := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the planner used the receivers of the old config") }))

@@ -32,14 +32,14 @@ type Settings struct {
 	BaseURL string
 	// PORTCULLIS_ADMIN_URL: public address of /admin without a path, used in links; "": BaseURL
 	AdminURL string
-	// PORTCULLIS_STREAMING: "url", "rest": /mcp is behind a Function URL or a REST API that
-	// streams; "none" or nothing: behind an API that does not
+	// PORTCULLIS_STREAMING: "url": /mcp is behind a Function URL; "rest": behind a REST API. Both
+	// stream. "none" or "": behind an API that does not stream
 	Streaming bool
 	// PORTCULLIS_SEAL_KEY: key that seals clients' sessions, at least 32 random bytes, and after a
 	// comma the previous key; or ${secretsmanager:name} or ${ssm:/name}
 	SealKey      secret.Text
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks in which upstreams may be
-	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
+	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call /mcp
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
 	// PORTCULLIS_SYNC_FUNCTION: function that the admin API invokes to sync; "in-process": the
 	// admin function syncs
@@ -51,8 +51,8 @@ type Settings struct {
 	Concurrency int
 	// PORTCULLIS_AUDIT_DAYS: how long audit events of people are kept; 0, the default: forever
 	KeepAudit time.Duration
-	// PORTCULLIS_USAGE_LOGS: log group of the agents' function, the source of usage counts; "":
-	// none
+	// PORTCULLIS_USAGE_LOGS: log group of the function that serves agents; usage is counted
+	// from it; "": no usage counts
 	UsageLogs string
 	// PORTCULLIS_AUDIT_STORE: where the lines of calls are kept, as text for people; "": only in
 	// the log
@@ -128,7 +128,7 @@ func (r *reader) fault(format string, args ...any) {
 func (r *reader) address(setting string) string {
 	s := strings.TrimRight(r.getenv(setting), "/")
 	if _, err := mcphttp.ParseBaseURL(s); s != "" && err != nil {
-		r.fault("%s %q: want scheme and host alone, such as https://gateway.example.com", setting, s)
+		r.fault("%s %q: want only a scheme and a host, such as https://gateway.example.com", setting, s)
 	}
 	return s
 }
@@ -138,8 +138,9 @@ func (r *reader) list(setting string) []string {
 	return text.Names(r.getenv(setting))
 }
 
-// number returns a number from least to most, or 0 if the setting is empty. want is the text of the
-// fault, with format verbs for the two limits.
+// number returns the number in a setting, or 0 if the setting is empty. The number must be between
+// the limits least and most, or equal to one of them. want is the text of the fault, with format
+// verbs for the two limits.
 func (r *reader) number(setting string, least, most int, want string) int {
 	text := r.getenv(setting)
 	n, err := strconv.Atoi(text)

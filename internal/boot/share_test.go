@@ -48,7 +48,7 @@ func TestSyncSharesItsCatalog(t *testing.T) {
 		t.Errorf("the process read %d snapshots that it had made, want 0", n)
 	}
 	p = start()
-	p.States.Load(t.Context()) // as at a start, before the first sync
+	p.States.Load(t.Context()) // as after a start, if a request arrives before the first sync
 	sync(p)
 	sync(p)
 	if n := reads.Load(); n != 2 {

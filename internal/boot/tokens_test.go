@@ -45,7 +45,7 @@ func TestTokenKeyIsReplaced(t *testing.T) {
 		"in a missing file":                    {gateway(nil, folder, "file:none"), false, os.ErrNotExist},
 		"in a vault":                           {gateway(vault, "", vault.ref), true, nil},
 		"in a vault that is down":              {gateway(&keeper{err: errors.New("down"), ref: vault.ref}, "", vault.ref), true, errUnavailable},
-		"in a vault without it":                {gateway(&keeper{err: secret.ErrNotFound, ref: vault.ref}, "", vault.ref), false, secret.ErrNotFound},
+		"in a vault without a key":             {gateway(&keeper{err: secret.ErrNotFound, ref: vault.ref}, "", vault.ref), false, secret.ErrNotFound},
 		"too short in a vault":                 {gateway(&keeper{current: "short", ref: vault.ref}, "", vault.ref), false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,8 @@ func ignored() []string {
 	}
 }
 
-// lackIgnored returns the lines that a .gitignore lacks, and its content. A missing file is empty.
+// lackIgnored returns which of the lines a .gitignore lacks, and the content of the .gitignore. A
+// missing file counts as an empty file.
 func lackIgnored(path string, lines []string) (lacks []string, data []byte, err error) {
 	data, err = os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +41,7 @@ func lackIgnored(path string, lines []string) (lacks []string, data []byte, err 
 	return lacks, data, nil
 }
 
-// addIgnored appends the lines that a .gitignore lacks.
+// addIgnored appends to a .gitignore those of the lines that it lacks, and returns them.
 func addIgnored(path string, lines []string) (added []string, err error) {
 	added, data, err := lackIgnored(path, lines)
 	if err != nil || len(added) == 0 {
@@ -56,8 +57,8 @@ func addIgnored(path string, lines []string) (added []string, err error) {
 	return added, replaceFile(path, data, 0o644)
 }
 
-// ignoreFile adds a line for a file to the .gitignore of a gateway's folder, unless a line names
-// it. If the file is outside the folder, isWithin is false and nothing is written.
+// ignoreFile adds a line for a file to the .gitignore of a gateway's folder, unless the file is
+// ignored already. If the file is outside the folder, isWithin is false and nothing is written.
 func ignoreFile(dir, file string) (isWithin bool, err error) {
 	if dir, err = realPath(dir); err != nil {
 		return false, err
@@ -139,7 +140,8 @@ func isIgnored(top, file string, isDir bool) bool {
 	return false
 }
 
-// ignoresPart reports whether a line names the last part of a path. The last matching line decides.
+// ignoresPart reports whether the .gitignore files in the folders above a path exclude the path
+// itself. If several lines match, the last line decides.
 func ignoresPart(top string, parts []string, isDir bool) (is bool) {
 	folder := top
 	for n, part := range parts {
@@ -172,8 +174,9 @@ func matchesIgnored(pattern string, below []string, isDir bool) bool {
 	return err == nil && is
 }
 
-// secretFiles returns files in a gateway's folder, and in the folders above it in the repository.
-// It returns the files that import wrote, and files that set variables of a config.
+// secretFiles returns the files with secrets in a gateway's folder, in its folder config, and in
+// the folders above it in the repository. These are the files that import wrote, and the
+// environment files that set one of the variables in names.
 func secretFiles(top, dir string, names []string) (found []string) {
 	look := func(folder string) {
 		// ignore the error: git add cannot add files of an unreadable folder either

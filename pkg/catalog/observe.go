@@ -132,7 +132,7 @@ func (u *unit) observe(ctx context.Context) error {
 			return err
 		}
 		baselines = append(baselines, taken...)
-		for _, t := range l.nested { // a known item that is nested now is kept; a new one is refused
+		for _, t := range l.nested { // a known item is kept if it is too deeply nested now; a new one is refused
 			if u.records[t.Definition.ID(l.server.Name)] != nil {
 				l.tools = append(l.tools, t)
 			}
@@ -218,7 +218,8 @@ func releaseOf(s config.Server) (r approval.Release) {
 	return r
 }
 
-// recordAll writes the records. If one fails, the store is down, and the next run continues.
+// recordAll writes the records. If a write fails, it returns the error, and the next run writes the
+// rest.
 func (r *run) recordAll(ctx context.Context, due []observation) error {
 	due, err := r.recordTogether(ctx, due)
 	if err != nil {
@@ -283,7 +284,7 @@ func (r *run) recordBatch(ctx context.Context, b approval.Batcher, due []observa
 			d.list.unit.count(d, d.held, &written[i].Record)
 		case errors.Is(failed, approval.ErrConflict):
 			rest = append(rest, d)
-		case err == nil: // later records may be stored, and count
+		case err == nil: // the loop continues: later records of the batch may be stored, and count
 			err = fmt.Errorf("record %q: %w", d.seen.ID, failed)
 		}
 	}
@@ -326,7 +327,8 @@ func (u *unit) count(d observation, before, after *approval.Record) {
 	default:
 		return
 	}
-	// The first list of a new server is not news for the operator, and neither is a new name.
+	// The first list of a new server is not news for the operator, and neither is an item of a
+	// server that only has a new name.
 	if baseline := after.By == approval.Sync && after.State == approval.Approved; before != nil || d.seen.From == nil && !baseline {
 		c.News = append(c.News, News{after.ID(), before == nil, after.Rev})
 	}

@@ -17,7 +17,8 @@ const (
 	maxGroups = 2
 
 	// All units of a group have to run at the same time: a unit that waits in [batchWriter.write]
-	// waits for all other units.
+	// waits for all other units. If maxWriters is too small for this, the next line does not
+	// compile.
 	_ = uint(maxWriters - maxUnits)
 )
 
@@ -25,7 +26,7 @@ const (
 // and write together.
 type pipeline struct {
 	*errgroup.Group
-	ctx     context.Context // of the work; it ends when the first unit fails
+	ctx     context.Context // context of the units; canceled when the first unit fails
 	waiting []*unit
 	do      func(*unit, context.Context) error
 }
@@ -72,14 +73,15 @@ func (p *pipeline) end() error {
 // record.
 type batchWriter struct {
 	mu        sync.Mutex
-	units     int // that have not ended
+	units     int // number of units that have not ended
 	due       []observation
 	baselines []approval.Baseline
-	heard     []chan<- error // gets the result of the write, for each unit that waits
+	heard     []chan<- error // one channel for each unit that waits; it gets the result of the write
 }
 
-// write writes records of a unit, and then baselines. If a record is not written, its baselines are
-// not written either, and the next run writes them; written records stay.
+// write writes the records and then the baselines of a unit, together with those of the group's
+// other units. If one record of the group cannot be written, no baseline of the group is written:
+// written records stay, and the next run writes the rest.
 func (j *batchWriter) write(ctx context.Context, r *run, due []observation, baselines []approval.Baseline) error {
 	if len(due) == 0 && len(baselines) == 0 {
 		return nil

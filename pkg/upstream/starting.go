@@ -9,8 +9,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
-// A program may take minutes until its first message, because some install at each start. A load
-// does not wait that long. It ends with [outcome.ReasonStarting], and the program continues.
+// A program may take minutes until its first message, because some commands install their program
+// at each start. A load does not wait that long. The load ends with [outcome.ReasonStarting], and
+// the program continues.
 
 // starting returns the program of a key if command c started the program, the program has written
 // nothing yet, and its start time is not over. Otherwise it returns nil.

@@ -94,7 +94,7 @@ func refusals() []refusal {
 		{"PORTCULLIS_STREAMING %q", map[string]string{"AuthMode": "token", "Streaming": "sse"}, ""},
 		{"PORTCULLIS_ALLOW_NETS: %w", map[string]string{"AuthMode": "token", "AllowedNetworks": "intranet"}, ""},
 		{"PORTCULLIS_LOG_LEVEL %q", map[string]string{"AuthMode": "token", "LogLevel": "LOUD"}, ""},
-		{"%s %q: want scheme and host alone", map[string]string{"AuthMode": "token", "BaseUrl": "https://gate.example.com/mcp"}, ""},
+		{"%s %q: want only a scheme and a host", map[string]string{"AuthMode": "token", "BaseUrl": "https://gate.example.com/mcp"}, ""},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "TrustedProxies": "300"}, ""},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "AuditDays": "36501"}, ""},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "SyncConcurrency": "513"}, ""},

@@ -52,8 +52,9 @@ func Open(folder string, s boot.Settings, log *slog.Logger) (*Stores, error) {
 	return open(folder, s, 0, log, false)
 }
 
-// open opens the stores of a folder, and waits up to wait for a locked folder. If readOnly is set,
-// it writes nothing: keys that the folder lacks exist only in this process.
+// open opens the stores of a folder. If another process has locked the folder, open waits for at
+// most the duration wait. If readOnly is set, it writes nothing: keys that the folder lacks exist
+// only in this process.
 func open(folder string, s boot.Settings, wait time.Duration, log *slog.Logger, readOnly bool) (_ *Stores, err error) {
 	o := &Stores{dir: folder, Objects: dir.New(folder), log: log, readOnly: readOnly}
 	how := &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}
@@ -141,7 +142,8 @@ func (o *Stores) Close(ctx context.Context) {
 func HasGateway(folder string) bool {
 	for _, key := range []string{filepath.FromSlash(config.Key), ApprovalsFile} {
 		if _, err := os.Stat(filepath.Join(folder, key)); !errors.Is(err, fs.ErrNotExist) {
-			// the file exists, or the answer is unknown: then opening the folder returns the reason
+			// the file exists, or it is unknown whether it exists; then opening the folder returns
+			// the reason
 			return true
 		}
 	}
@@ -162,7 +164,7 @@ var leftOver = regexp.MustCompile(
 // temporary file for an hour.
 func sweepLeftOver(dir string) {
 	for _, below := range []string{".", "config", BackupFolder} {
-		entries, _ := os.ReadDir(filepath.Join(dir, below)) // remaining files only use space
+		entries, _ := os.ReadDir(filepath.Join(dir, below)) // if this fails, old files only use space
 		for _, e := range entries {
 			info, err := e.Info()
 			if err == nil && info.Mode().IsRegular() && leftOver.MatchString(e.Name()) && time.Since(info.ModTime()) > time.Hour {

@@ -134,8 +134,8 @@ func (gw *fixture) noticeOfLocked(locked map[string][]string) (noticed, all [2]i
 }
 
 // TestNoticeOnRealTools locks the real tools in two ways. A search for a locked tool by its own
-// name has a notice, and a search for a callable tool rarely has one. With the flag, the tool comes
-// first among the locked ones.
+// name has a notice, and a search for a callable tool rarely has one. With
+// include_disabled, the locked tool comes first in disabled.
 func TestNoticeOnRealTools(t *testing.T) {
 	gw := realTools(t, 527)
 	write := regexp.MustCompile(`(?i)add|append|clear|create|delete|edit|insert|move|save|set_|update|write`)
@@ -165,7 +165,7 @@ func TestNoticeOnRealTools(t *testing.T) {
 		t.Logf("%s: notice for %.3f of %d locked tools, first in disabled %.3f, needless for %.3f of %d callable tools",
 			way.name, told, all[1], leads, needless, all[0])
 		if all[0] == 0 || told < way.least || needless > way.most || leads < .95 {
-			t.Errorf("%s: notice %.3f, needless %.3f, first in disabled %.3f; want at least %v, at most %v and .95",
+			t.Errorf("%s: notice %.3f, needless %.3f, first in disabled %.3f; want at least %v, at most %v, and at least .95",
 				way.name, told, needless, leads, way.least, way.most)
 		}
 	}

@@ -33,7 +33,7 @@ func (e protocol) named(t testing.TB, method, params, name string) *http.Request
 	return r
 }
 
-// Without prompts and resources, their methods do not exist.
+// If the gateway offers no prompts and no resources, their methods are unknown methods.
 func TestItemsNotThere(t *testing.T) {
 	for _, req := range itemRequests {
 		b := &backend{}
@@ -45,7 +45,8 @@ func TestItemsNotThere(t *testing.T) {
 	}
 }
 
-// The headers repeat the method and the name, which may be encoded.
+// The gateway refuses a request if its headers do not repeat its method and its name. The name in a
+// header may be encoded.
 func TestNameHeader(t *testing.T) {
 	call := itemRequests[3]
 	call.method, call.params, call.name = "tools/call", `"name":"grüße:日本"`, "grüße:日本"

@@ -10,9 +10,9 @@ import (
 // maxSteps bounds the work on one URI for all templates to about ten milliseconds.
 const maxSteps = 8 << 20
 
-// Claims returns the offered resources that have a URI, or otherwise the offered templates that
-// match the URI, in order. All offered resources must be visible. Claims returns false if there are
-// too many templates to check.
+// Claims returns the offered resources whose URI is uri. If there are none, it returns the offered
+// templates that match uri, in ascending order. All offered resources must be visible. Claims
+// returns false if there are too many templates to check.
 //
 // If a server lists a resource, only the resource's own lock counts, even if the resource is not
 // offered. So a request that selects only a template does not bypass the lock of a resource.
@@ -49,9 +49,10 @@ func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
 	return numbers, true
 }
 
-// Alike returns other items that a server may read for an unlisted URI, so their locks apply to the
-// URI. These items are the server's resources with an equivalent spelling, and its templates that
-// match such a spelling; see [tool.PlainURIs]. all has the meaning of [View.Claims].
+// Alike returns the items that a server may read if it gets a URI that it did not list. The locks
+// of these items apply to the URI. The items are the server's resources with an equivalent
+// spelling, and its templates that match such a spelling; see [tool.PlainURIs]. all has the meaning
+// of [View.Claims].
 func (v *View) Alike(server, uri string) (numbers []int, all bool) {
 	if v.r == nil {
 		return nil, true

@@ -41,8 +41,8 @@ func (inv *inventory) subject(i int, t catalog.Reviewed) subject {
 	}
 }
 
-// decide returns the decisions about every item, by number. If unknown is true, the decisions of
-// people are unknown.
+// decide returns the decisions about every item; the number of an item is the index. If unknown is
+// true, the decisions of people are unknown.
 func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision {
 	out := make([]decision, len(inv.rows))
 	var room approval.Record
@@ -71,16 +71,16 @@ func decideOne(t catalog.Reviewed, what subject, since *approval.Decisions, unkn
 	d.current = approved && !what.nested && (!what.severe || endorsed == what.hash)
 	switch {
 	case d.current, record.ApprovedHash == "", t.Approval == nil, record.ApprovedHash != t.Approval.ApprovedHash:
-	case what.wait && endorsed != record.ApprovedHash: // its findings are unknown
+	case what.wait && endorsed != record.ApprovedHash: // the findings of the last approved definition are unknown
 	default:
-		d.last = t.ApprovedRaw // the catalog has only the text of this approval
+		d.last = t.ApprovedRaw // the only approved text in the catalog is the text of this approval
 	}
 	return d
 }
 
-// factsAt returns the facts about a tool from stored, its record in the store, and from known, the
-// record of the state. Both may be nil. If the store has lost records or was restored to an older
-// state, the stricter record applies.
+// factsAt returns the facts about a tool from two records: stored is its record in the store now,
+// and known is its record when the state was loaded. Both may be nil. If the store has lost records
+// or was restored to an older state, the stricter record applies.
 func factsAt(stored, known *approval.Record, what subject) (userDisabled, approved lock.Fact) {
 	userDisabled, approved = factsOf(stored, what)
 	if !approval.IsLost(stored, known) {
@@ -105,9 +105,9 @@ func stricter(a, b, strict lock.Fact) lock.Fact {
 	return a
 }
 
-// factsOf returns [approval.Facts] for a tool of the server in the current config. An approval at
-// another URL belongs to another server. So it stops counting as soon as the config has the new
-// URL, even before the next sync.
+// factsOf returns [approval.Facts] for a tool of the server in the current config. An approval
+// that a person gave while the server had another URL belongs to another server. So this approval
+// stops counting as soon as the config has the new URL, even before the next sync.
 func factsOf(record *approval.Record, what subject) (userDisabled, approved lock.Fact) {
 	userDisabled, approved = approval.Facts(record, what.mode, what.hash)
 	elsewhere := record != nil && record.URL != "" && !approval.SameServer(record.URL, what.server.URL)

@@ -26,7 +26,7 @@ type inputs struct {
 // base is the part of a state that depends only on config, policy and catalog. It is immutable,
 // except for the cached verdicts.
 type base struct {
-	of        inputs // without decisions and stops
+	of        inputs // that the base was computed from; without decisions and stops
 	inventory *inventory
 	verdicts  *cache[*verdicts] // the policy cache: by agent, for one inventory and policy
 	servers   []Server
@@ -50,7 +50,8 @@ func newBase(in inputs, prev *base) *base {
 	}
 	if tools || in.snap != prev.of.snap {
 		b.servers = b.inventory.servers(in.snap)
-		// The universe has a set for each server. New sets at each sync would take much memory.
+		// Compile a new bound only if necessary: it has a set for each server, and new sets at each
+		// sync would take much memory.
 		if loaded := loadedServers(b.servers); tools || !slices.Equal(loaded, b.loaded) {
 			b.loaded = loaded
 			b.bound = toolset.Compile(in.cfg, b.inventory.universe(loaded))
@@ -63,7 +64,7 @@ func newBase(in inputs, prev *base) *base {
 type derived struct {
 	inputs
 	*base
-	decisions []decision  // by number
+	decisions []decision  // by item number
 	enabled   []lock.Fact // by server number: enabled and not stopped
 	counts    Servers
 	views     cache[*View]

@@ -14,7 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// withItems returns a gateway with two servers that list everything, after a first sync.
+// withItems returns a gateway after a first sync. Its two servers list tools and resources, and one
+// of them also lists prompts.
 func withItems(t *testing.T, settings map[string]string, rest ...string) *gatewaytest.Gateway {
 	g := gatewaytest.New(t)
 	g.ConfigureOnly(settings, rest...)
@@ -55,7 +56,7 @@ func TestItems(t *testing.T) {
 	for i := range v.Items().All() {
 		items = append(items, v.ID(i).String())
 		if at, ok := v.Find(v.ID(i)); !ok || at != i || v.Tier(i) != tool.Read || v.ReadOnly().Has(i) || v.Callable().Has(i) {
-			t.Errorf("%s is found at %d, %v, of tier %v", v.ID(i), at, ok, v.Tier(i))
+			t.Errorf("%s: Find = %d, %v; tier %v; want its own number, true and read; it must not be callable or a read-only tool", v.ID(i), at, ok, v.Tier(i))
 		}
 		if v.Server(i).Config.Name != v.ID(i).Server || v.Record(i) == nil {
 			t.Errorf("%s is of %s, its record is %v", v.ID(i), v.Server(i).Config.Name, v.Record(i))
@@ -96,10 +97,10 @@ func TestItemLocks(t *testing.T) {
 		{name: "tools wait", servers: map[string]string{"fs": `"approval": "manual", "resources": "off"`}, want: nil},
 		{name: "denied prompts", servers: map[string]string{"fs": `"disabled_prompts": ["pl*"]`}, want: map[string]lock.Status{"fs:prompt:plan": lock.DisabledByConfig}},
 		{name: "denied tools", servers: map[string]string{"fs": `"disabled_tools": ["*"]`}, tools: `"fs:*"`, want: nil},
-		{name: "a rule", policy: `forbid(principal, action == Action::"read", resource) when { resource.name like "file:*" };`, want: map[string]lock.Status{
+		{name: "a rule of the policy", policy: `forbid(principal, action == Action::"read", resource) when { resource.name like "file:*" };`, want: map[string]lock.Status{
 			"fs:resource:file:///a": lock.DisabledByConfig, "fs:resource:file:///{+path}": lock.DisabledByConfig, "git:resource:file:///b": lock.DisabledByConfig,
 		}},
-		{name: "a rule that fails", policy: `forbid(principal, action == Action::"get", resource) when { principal.team == "x" };`, want: map[string]lock.Status{
+		{name: "a rule of the policy that fails", policy: `forbid(principal, action == Action::"get", resource) when { principal.team == "x" };`, want: map[string]lock.Status{
 			"fs:prompt:plan": lock.DisabledUnknown, "fs:prompt:read": lock.DisabledUnknown,
 		}},
 		{name: "disabled by a person", decide: []string{"fs:prompt:read disable", "git:resource:repo://{name} disable"}, want: map[string]lock.Status{
@@ -155,7 +156,7 @@ func TestClaims(t *testing.T) {
 		{"listed by one server, matched by another's template", "file:///b", all, []string{"git:resource:file:///b"}},
 		{"matched by a template", "file:///c/d", all, []string{"fs:resource:file:///{+path}"}},
 		{"matched by another server's template", "repo://y", all, []string{"git:resource:repo://{name}"}},
-		{"by none", "repo://y/z", all, nil},
+		{"matched by no item", "repo://y/z", all, nil},
 		{"the text of a template", "repo://{name}", all, []string{"git:resource:repo://{name}"}},
 		{"only a template is offered", "file:///c", only("fs:resource:file:///{+path}"), []string{"fs:resource:file:///{+path}"}},
 		{"listed but not offered", "file:///a", only("fs:resource:file:///{+path}"), nil},

@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestParts scans 40,000 tools in one part and in several. The results are the same.
+// TestParts ranks 40,000 tools in one part, and in two parts at the same time. The results are the
+// same.
 func TestParts(t *testing.T) {
 	r, typist := rand.New(rand.NewPCG(31, 32)), newTypist()
 	part := indexOf(t, realDocs(t))
@@ -25,7 +26,7 @@ func TestParts(t *testing.T) {
 			s := ix.scan(q, view, fusedMixing())
 			other := ix.scan(q, view, fusedMixing())
 			if s.parts != min(n, ix.Len()/partSize) || other.parts != 1 {
-				t.Fatalf("%d processors scan %d tools in %d parts, and during this scan in %d parts", n, ix.Len(), s.parts, other.parts)
+				t.Fatalf("%d processors: a scan of %d tools has %d parts, and a second scan during it has %d, want 1", n, ix.Len(), s.parts, other.parts)
 			}
 			other.end()
 			s.end()
@@ -38,7 +39,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestScansAtOnce ranks views of different sizes at the same time. Each ranking has its own scores.
+// TestScansAtOnce ranks in indexes of different sizes at the same time. Each ranking has its own
+// scores.
 func TestScansAtOnce(t *testing.T) {
 	part := indexOf(t, realDocs(t))
 	small, large := part, Join(slices.Repeat([]*Index{part}, 70)...)
@@ -49,7 +51,7 @@ func TestScansAtOnce(t *testing.T) {
 		all.Go(func() {
 			for range 20 {
 				if diff := cmp.Diff(want, ix.Rank(q, view, 10, Options{})); diff != "" {
-					t.Errorf("%d tools: (-alone +among others)\n%s", ix.Len(), diff)
+					t.Errorf("%d tools: (-one ranking +several at the same time)\n%s", ix.Len(), diff)
 				}
 			}
 		})

@@ -20,7 +20,7 @@ func (a *api) registerRequests(h huma.API) {
 		"lock, the arguments of a waiting call, and the lock that no decision here can "+
 		"override"), a.getRequest)
 	decision := post("decide-request", "/admin/requests/{id}/decide", "Decide about a request; approving and declining apply to all requests for the same definition")
-	ask := post("ask", "/admin/ask/{code}", "Make the request of a link, or change an open one; only the agent's user may")
+	ask := post("ask", "/admin/ask/{code}", "Make the request that a link describes, or change it while it is open; only the agent's user may")
 	withdraw := post("withdraw-request", "/admin/ask/{code}/withdraw", "Withdraw an open request; only the agent's user may")
 	decision.Errors, ask.Errors, withdraw.Errors = errs, errs, errs
 	serve(a, h, decision, a.decideRequest)
@@ -32,7 +32,7 @@ func (a *api) registerRequests(h huma.API) {
 // Requests are a list of requests.
 type Requests struct {
 	Requests []decide.Request `json:"requests" nullable:"false" doc:"the newest first, at most 500"`
-	All      bool             `json:"all" doc:"false: one answer cannot have all requests, or some could not be read; the gateway's log says which"`
+	All      bool             `json:"all" doc:"false: requests are missing, because there are too many for one answer, or because some could not be read; the gateway's log says which of the two"`
 }
 
 type requestsInput struct {
@@ -87,7 +87,7 @@ type wantInput struct {
 	Code string `path:"code" maxLength:"8192" doc:"id of a request, or the code in a link without an id"`
 	Body struct {
 		Why     string `json:"why,omitempty" doc:"reason for the request, at most 500 characters"`
-		Minutes int    `json:"minutes,omitempty" doc:"how long the agent needs it, 1 to 43,200; 0: no limit"`
+		Minutes int    `json:"minutes,omitempty" doc:"how long the agent needs the tool, 1 to 43,200; 0: no limit"`
 	}
 }
 

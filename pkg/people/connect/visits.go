@@ -12,9 +12,9 @@ import (
 // Above maxClients, a new name replaces an older name of the same agent.
 const (
 	maxVisits   = 256
-	maxClients  = 8  // of one agent
-	maxName     = 64 // characters of a name or version
-	countsAgain = time.Second
+	maxClients  = 8           // of one agent
+	maxName     = 64          // characters of a name or version
+	countsAgain = time.Second // after this time, Tools of a client is counted again
 )
 
 // A Visit is a client that has connected to the gateway. The client chooses its name and version,
@@ -24,7 +24,7 @@ type Visit struct {
 	Client   string    `json:"client"` // the name that it sends; may be empty
 	Version  string    `json:"version"`
 	Protocol string    `json:"protocol"` // version of MCP
-	Tools    int       `json:"tools"`    // number that it can call
+	Tools    int       `json:"tools"`    // number of tools that the client can call
 	At       time.Time `json:"at"`       // time of its last initialize or discovery
 
 	counted time.Time // time at which Tools was counted
@@ -97,8 +97,8 @@ func (s *Visits) place(v Visit) int {
 // isOf reports whether both visits are by the same client.
 func (v Visit) isOf(other Visit) bool { return v.Agent == other.Agent && v.Client == other.Client }
 
-// Since returns the clients that have connected after a time, newest first. An empty agent means the
-// clients of all agents.
+// Since returns the clients that have connected after a time, newest first. An empty agent means
+// the clients of all agents.
 func (s *Visits) Since(at time.Time, agent string) (out []Visit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ const contextBytes = 120
 type segment struct {
 	Op   string // "ins", "del", "skip" (omitted unchanged text); "": unchanged
 	Text string
-	Mark string // id of its finding; "": none
+	Mark string // id of the finding in this text; "": none
 }
 
 // A place is the byte range of a finding in a text.
@@ -27,7 +27,7 @@ type place struct {
 type block struct {
 	Title  string
 	Inline []segment
-	Before []segment // side by side: the text before, and in Inline the text now
+	Before []segment // if Side is set: the earlier text; Inline then has the current text
 	Side   bool
 	Cut    bool // the text is longer than the page shows
 	Rest   string

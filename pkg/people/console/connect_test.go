@@ -17,7 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// connecting returns a fixture that stores tokens, and the query of a page that opens now.
+// connecting returns a fixture that stores tokens. since is the query of a page that a browser
+// opens now.
 func connecting(t *testing.T) (h *fixture, since string) {
 	t.Helper()
 	h = withTokens(t)
@@ -62,7 +63,8 @@ func TestConnectPages(t *testing.T) {
 	}
 }
 
-// The page offers existing endpoints only, and the token of the form has rights for one endpoint.
+// The page offers existing endpoints only, and by default the form makes a
+// token with rights for one endpoint.
 func TestConnectEndpoint(t *testing.T) {
 	h, since := connecting(t)
 	page := h.Page(http.StatusOK, "/admin/connect/claude-code?path=/mcp/x/fs&"+since)

@@ -29,7 +29,7 @@ type sessionRow struct {
 	Here  bool // the session of this browser
 	Role  string
 	Bound string // servers that limit the role; "": no limit
-	Way   string // of signing in
+	Way   string // how the person signed in
 }
 
 // noTokens explains why the page of agent tokens is empty.
@@ -79,13 +79,13 @@ func isOSUser(s *signin.Session) bool {
 	return s != nil && (s.Way == signin.WayLink || s.Way == signin.WayKey)
 }
 
-// me shows the caller.
+// me shows the identity, the role and the sessions of the caller.
 func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r.Context())
 	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""], Whence: whenceTexts[""], Signs: c.o.SignIn != nil}
 	if n, err := strconv.Atoi(r.URL.Query().Get("ended")); err == nil && n > 0 && fromHere(r) {
 		p.Message = text.Count(n, "session") +
-			" ended. The gateway refuses the next request of each."
+			" ended. The gateway refuses all further requests of an ended session."
 	}
 	if who.session != nil {
 		p.How, p.Whence = wayTexts[who.session.Way], whenceTexts[who.session.Way]
@@ -159,7 +159,8 @@ func (c *Console) record(r *http.Request, l audit.Line) {
 	_ = c.o.Service.Record(r.Context(), l)
 }
 
-// keysLife is the time for which a browser remembers that its user switched single keys off.
+// keysLife is the time for which a browser remembers that its user has switched off the commands
+// that are single keys.
 const keysLife = 365 * 24 * time.Hour
 
 // setKeys stores in the browser whether single keys are commands.

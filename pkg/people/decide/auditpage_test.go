@@ -52,7 +52,7 @@ func (c *calls) Read(_ context.Context, f audit.Filter, after audit.Cursor, limi
 	return out, "", nil
 }
 
-// An auditFixture is a fixture whose audit has lines of every part.
+// An auditFixture is a fixture whose audit has lines of every part: calls, events and decisions.
 type auditFixture struct {
 	*fixture
 	calls *calls
@@ -67,7 +67,8 @@ func newAuditFixture(t testing.TB) *auditFixture {
 	return d
 }
 
-// act lets time pass and does one thing of each kind.
+// act adds lines to each part of the audit: two calls, an event, and a decision about the first
+// item, which act disables if n is even and enables if n is odd.
 func (d *auditFixture) act(n int) {
 	d.T.Helper()
 	d.calls.add(d.Clock.Now(), "ci", "web:fetch")
@@ -91,7 +92,7 @@ func summary(l audit.Line) string {
 	return strings.Join([]string{l.Time.Format("15:04:05.000000000"), l.Kind, l.Agent + l.Actor, l.Action + l.Decision, l.Tool + l.Subject}, " ")
 }
 
-// walk returns the lines of all pages.
+// walk returns the lines of all pages. It calls between before each page except the first.
 func (d *auditFixture) walk(f audit.Filter, limit int, between func()) (all []string) {
 	d.T.Helper()
 	for p := (decide.Paging{Limit: limit}); ; between() {
@@ -131,7 +132,7 @@ func TestAuditMerges(t *testing.T) {
 		n := 100
 		got := d.walk(audit.Filter{}, limit, func() { n++; d.act(n) })
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("by %d, while others write (-want +got):\n%s", limit, diff)
+			t.Errorf("pages of %d lines, while others write (-want +got):\n%s", limit, diff)
 		}
 		want = d.walk(audit.Filter{}, 200, func() {})
 	}
@@ -140,7 +141,7 @@ func TestAuditMerges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, each); diff != "" {
-		t.Errorf("as a file (-pages +file):\n%s", diff)
+		t.Errorf("EachLine differs from Audit (-Audit +EachLine):\n%s", diff)
 	}
 }
 
@@ -174,11 +175,11 @@ func TestAuditFilters(t *testing.T) {
 			}
 		}
 		if (len(want) == 0) != (name == "nobody") || len(want) == len(all) {
-			t.Errorf("%s: %d of %d lines", name, len(want), len(all))
+			t.Errorf("the filter %s matches %d of %d lines; only the filter nobody may match none, and none may match all", name, len(want), len(all))
 		}
 		for _, limit := range []int{1, 3, 200} {
 			if diff := cmp.Diff(want, d.walk(test.f, limit, func() {})); diff != "" {
-				t.Errorf("%s by %d (-want +got):\n%s", name, limit, diff)
+				t.Errorf("filter %s, pages of %d lines (-want +got):\n%s", name, limit, diff)
 			}
 		}
 	}
@@ -199,7 +200,7 @@ func TestAuditReads(t *testing.T) {
 		t.Fatalf("%d lines, %v", len(page.Lines), err)
 	}
 	if servers := len(d.service.View(d.ctx).Servers()); items != servers || d.calls.reads != 1 || d.Deeds.Reads() != 1 {
-		t.Errorf("%d reads for %d servers, %d of calls", items, servers, d.calls.reads)
+		t.Errorf("%d reads of decisions, want one for each of %d servers; %d reads of calls, want 1", items, servers, d.calls.reads)
 	}
 	// A filter without matches ends after a bounded number of reads.
 	for n := range 3000 {
@@ -211,7 +212,7 @@ func TestAuditReads(t *testing.T) {
 	if err != nil || d.calls.reads > 5 || !page.Partial {
 		t.Errorf("%d reads, partial %v, %v", d.calls.reads, page.Partial, err)
 	}
-	for p.After = page.Next.Next; p.After != ""; p.After = page.Next.Next { // the pages still lead to the end
+	for p.After = page.Next.Next; p.After != ""; p.After = page.Next.Next { // page by page, the caller still reaches the end
 		if page, err = d.service.Audit(d.ctx, none, p); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 type History struct {
 	ID      string  `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Events  []Event `json:"events" nullable:"false"`
-	Partial bool    `json:"partial,omitempty" doc:"the request read as many audit lines of the server as it may before the page was full; next continues there"`
+	Partial bool    `json:"partial,omitempty" doc:"the request reached the maximum of audit lines that it may read before the page was full; next continues there"`
 	Next
 }
 
@@ -25,13 +25,13 @@ type Event struct {
 	Actor  string    `json:"actor" doc:"who decided; sync: no person, a sync saw a definition"`
 	Action string    `json:"action"`
 	Hash   tool.Hash `json:"hash,omitempty" doc:"hash of the definition"`
-	From   tool.Hash `json:"from,omitempty" doc:"hash of the previous definition, if it was another"`
+	From   tool.Hash `json:"from,omitempty" doc:"hash of the previous definition, if that definition was different"`
 	Note   string    `json:"note,omitempty"`
 	Tell   bool      `json:"tell,omitempty" doc:"agents may see the note"`
 	Rev    int64     `json:"rev" doc:"revision of the record after the event"`
 }
 
-// History returns a page of the item's history. The item may no longer be listed.
+// History returns a page of the item's history, even if no server lists the item any more.
 func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, error) {
 	out := History{ID: id.String(), Events: []Event{}}
 	if err := p.check(); err != nil {
@@ -45,7 +45,7 @@ func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, e
 	if err != nil {
 		return out, err
 	}
-	var lines []approval.Entry // one more than the page has, to know what came before
+	var lines []approval.Entry // one more than the page shows: it has the previous hash of the last event
 	at, end := from.Cursor, false
 	for reads := 0; reads < linesReads && len(lines) <= p.Limit && !end; reads++ {
 		page, err := d.approvals.Audit(ctx, id.Server, at, linesRead)

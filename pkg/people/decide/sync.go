@@ -39,8 +39,8 @@ type SyncedServer struct {
 	catalog.ServerTotals
 }
 
-// Sync loads the tools of all servers now, or starts a sync elsewhere. In that case the report is
-// Pending.
+// Sync loads the tools of all servers now. If the syncs run in another process, it only starts one,
+// and returns a report with Pending set.
 func (d *Service) Sync(ctx context.Context) (SyncReport, error) {
 	if d.o.Syncer == nil {
 		return SyncReport{}, Refuse(http.StatusNotImplemented, "this program runs no syncs")
@@ -68,7 +68,7 @@ func (d *Service) Sync(ctx context.Context) (SyncReport, error) {
 	return out, nil
 }
 
-// syncError returns what a caller may read of a failed sync.
+// syncError returns the error of a failed sync in the form that a caller may read.
 func syncError(r catalog.Report, err error) error {
 	faults := faultsOf(r.ConfigErr)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A server lists a tool, a person approves the definition that they saw, and the definition
-// changes in between.
+// A server lists a tool, and a person approves the definition that they saw. Then the server
+// changes the definition. A second person, who still saw the first definition, cannot approve it.
 func ExampleObserve() {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	see := func(r *approval.Record, definition string, hash tool.Hash) approval.Record {

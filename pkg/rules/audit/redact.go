@@ -15,7 +15,7 @@ import (
 
 // Limits of redacted arguments.
 const (
-	maxRedacted = 4 << 10 // bytes, except for the ends of open objects
+	maxRedacted = 4 << 10 // bytes; only the ends of open objects and lists may follow
 	maxDepth    = 8
 	maxElements = 4  // of one list
 	maxKey      = 32 // characters of a name
@@ -25,7 +25,7 @@ const (
 // Redact returns the shape of arguments without their values: the length of a text, the type of a
 // number or boolean. It keeps a name that looks like the name of a parameter, and replaces other
 // names by their length, because names can be data. It marks each place where it leaves out long,
-// deep or numerous parts. nil: no arguments.
+// deep or numerous parts. If there are no arguments, it returns nil.
 func Redact(arguments json.RawMessage) json.RawMessage {
 	if len(arguments) == 0 {
 		return nil
@@ -118,7 +118,8 @@ func (r *redactor) nested(kind jsontext.Kind, depth int) error {
 	return err
 }
 
-// more marks that a part of an object or of a list with n elements is left out.
+// more ends an object or a list with n elements. Before the closing bracket it says how many
+// elements are left out, if any.
 func (r *redactor) more(kind jsontext.Kind, n, left int) {
 	if left > 0 {
 		if n > left {

@@ -10,15 +10,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// An Auth is the member auth of a server: how the gateway signs in to it. The zero value discovers
-// everything.
+// An Auth is the member auth of a server: how the gateway signs in to it. With the zero value, the
+// gateway discovers everything.
 type Auth struct {
 	Off           bool        // the gateway does not sign in
 	ClientID      string      // "": the gateway registers itself
-	ClientSecret  secret.Text // a reference
+	ClientSecret  secret.Text // a reference to the secret
 	ClientAuth    string      // basic, post or none; "": a method that the issuer supports
-	Issuer        string      // "": discovered, as are the endpoints
-	Authorization string
+	Issuer        string      // "": discovered
+	Authorization string      // authorization endpoint; "": discovered, as is the token endpoint
 	Token         string
 	Scopes        []string // nil: the scopes that the server asks for
 	Resource      string   // "": the resource that the server publishes; resourceOmit: none
@@ -28,8 +28,8 @@ type Auth struct {
 // resourceOmit is the value of [Auth.Resource] that sends no resource.
 const resourceOmit = "omit"
 
-// SignsIn reports whether the gateway can sign in to the server: it has a URL, and the config names
-// no other credential.
+// SignsIn reports whether the gateway can sign in to the server: the server has a URL, its auth
+// is not "none", and the config has no other credential for it.
 func (s *Server) SignsIn() bool {
 	_, credential := s.Headers["Authorization"]
 	return s.Command == nil && !s.Auth.Off && !credential
@@ -41,7 +41,7 @@ type fileAuth struct {
 	As            *string  `json:"as,omitempty" jsonschema:"enum=gateway,default=gateway" jsonschema_description:"gateway: one sign-in of the gateway, which all agents share."`
 	Grant         *string  `json:"grant,omitempty" jsonschema:"enum=code,default=code" jsonschema_description:"code: a person signs in with a browser."`
 	ClientID      *string  `json:"client_id,omitempty" jsonschema:"minLength=1" jsonschema_description:"The client that is registered at the issuer. The default is a registration by the gateway."`
-	ClientSecret  *string  `json:"client_secret,omitempty" jsonschema:"pattern=^\\$\\{.+\\}$" jsonschema_description:"Its secret, as a reference: ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
+	ClientSecret  *string  `json:"client_secret,omitempty" jsonschema:"pattern=^\\$\\{.+\\}$" jsonschema_description:"The client's secret, as a reference: ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
 	ClientAuth    *string  `json:"client_auth,omitempty" jsonschema:"enum=basic,enum=post,enum=none" jsonschema_description:"How the client proves its identity at the token endpoint. The default is what the issuer supports."`
 	Issuer        *string  `json:"issuer,omitempty" jsonschema:"pattern=^https?://" jsonschema_description:"The authorization server. The default is the first one in the server's metadata."`
 	Authorization *string  `json:"authorization_endpoint,omitempty" jsonschema:"pattern=^https?://" jsonschema_description:"Where a person signs in, for an issuer without metadata. Needs token_endpoint."`
@@ -93,7 +93,7 @@ func (c *checker) auth(f *fileServer, n *rawjson.Node, path string) (a Auth) {
 		c.fault(
 			at,
 			path,
-			"has one of authorization_endpoint and token_endpoint; write both or none",
+			"has only one of authorization_endpoint and token_endpoint; write both or none",
 		)
 	}
 	c.authClient(v, at, path, &a)
@@ -137,13 +137,14 @@ func (c *checker) authClient(v *fileAuth, at *rawjson.Node, path string, a *Auth
 		)
 	default:
 		if u, err := url.Parse(*v.Resource); err != nil || !u.IsAbs() || u.Fragment != "" {
-			c.fault(node, JoinPath(path, "resource"), "is neither auto nor omit nor a URI")
+			c.fault(node, JoinPath(path, "resource"), "must be auto, omit or an absolute URI without a fragment")
 		}
 		a.Resource = *v.Resource
 	}
 }
 
-// plain returns a text without white space and control characters.
+// plain returns the text of a member. It reports a fault if the text is empty or contains a control
+// character.
 func (c *checker) plain(value *string, n *rawjson.Node, path, key string) string {
 	at := n.Get(key)
 	if value == nil || c.bad[at] {
@@ -156,7 +157,8 @@ func (c *checker) plain(value *string, n *rawjson.Node, path, key string) string
 	return *value
 }
 
-// endpoint returns a URL to which codes and tokens can be sent: https, or http on this machine.
+// endpoint returns the URL in a member. It reports a fault if the gateway must not send codes and
+// tokens there: the URL must be https, or http on this machine.
 func (c *checker) endpoint(value *string, n *rawjson.Node, path, key string) string {
 	at := n.Get(key)
 	if value == nil || c.bad[at] {

@@ -102,7 +102,7 @@ func TestParseEmptyList(t *testing.T) {
 	}
 }
 
-// withServer returns a config with one server "s" that has more keys.
+// withServer returns a config with one server "s" that has a url and these keys.
 func withServer(keys string) string {
 	return `{"mcpServers": {"s": {"url": "https://s.example/mcp", ` + keys + `}}}`
 }
@@ -113,7 +113,7 @@ func withCommand(keys string) string { return `{"mcpServers": {"s": {` + keys + 
 // withURL returns a config with one server that has this URL.
 func withURL(url string) string { return fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}}}`, url) }
 
-// withServers returns a config with servers of these names.
+// withServers returns a config with servers of these names. rest is the JSON after the servers.
 func withServers(rest string, names ...string) string {
 	var members []string
 	for _, name := range names {
@@ -130,7 +130,7 @@ func faultsOf(t *testing.T, src string) []string {
 		t.Fatalf("Parse(%s) found no fault", src)
 	}
 	if cfg != nil {
-		t.Errorf("Parse(%s) returned a config beside its faults", src)
+		t.Errorf("Parse(%s) returned a config in addition to its faults", src)
 	}
 	faults, ok := errors.AsType[Faults](err)
 	if !ok {
@@ -139,7 +139,7 @@ func faultsOf(t *testing.T, src string) []string {
 	var out []string
 	for _, f := range faults {
 		if f.Line < 1 || f.Col < 1 {
-			t.Errorf("fault %q has no place", f)
+			t.Errorf("fault %q has no position", f)
 		}
 		f.Line = 0
 		out = append(out, f.String())

@@ -12,7 +12,7 @@ import (
 type Person struct {
 	Name    string   // their name in the audit
 	Subject string   // issuer and sub: unique, and the same at each sign-in
-	Groups  []string // their groups with a role here
+	Groups  []string // those of their groups that have a role at this gateway
 }
 
 // ErrGroupsLeftOut says that a token lacks the person's groups because they are too many.
@@ -30,7 +30,7 @@ func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	m = m.filled()
 	sub, _ := claims[claimSubject].(string)
 	if !nameable(sub) {
-		return Person{}, errors.New(`claim "sub" names nobody`)
+		return Person{}, errors.New(`claim "sub" is missing, or not a name that an issuer may give`)
 	}
 	if leftOut(claims, m.AdminClaim) {
 		return Person{}, fmt.Errorf("%w (claim %q)", ErrGroupsLeftOut, m.AdminClaim)
@@ -62,7 +62,8 @@ func personName(claims map[string]any, sub string) string {
 	return name
 }
 
-// readable reports whether a reader can distinguish a name from others and from reserved ones.
+// readable reports whether people who read a name cannot take it for another name or for a reserved
+// name.
 func readable(name string) bool {
 	return nameable(name) && name == strings.TrimSpace(name) && !reserved(strings.ToLower(name)) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
@@ -71,8 +72,9 @@ func readable(name string) bool {
 // nameable reports whether an issuer may give somebody this name.
 func nameable(id string) bool { return validID(id) && !reserved(id) }
 
-// leftOut reports whether the issuer says that a claim is too large for the token: by a reference
-// to its address (OpenID Connect Core, 5.6.2), or as Entra does for implicit flows.
+// leftOut reports whether the issuer says that a claim is too large for the token. The token then
+// says where to get the claim (_claim_names of OpenID Connect Core, 5.6.2), or has "hasgroups",
+// which Entra uses in implicit flows.
 func leftOut(claims map[string]any, name string) bool {
 	elsewhere, _ := claims["_claim_names"].(map[string]any)
 	return elsewhere[name] != nil || name == "groups" && claims["hasgroups"] == true

@@ -18,7 +18,8 @@ const address = "https://mcp.example.com/mcp"
 // call is the hash of the arguments of the call that is confirmed.
 var call = requesttest.OneCall("git", "push", `{"a":1}`).Args
 
-// A world has an agent with a grant, and the current tool.
+// A world is the state at the time of a call: the grants of an agent, and the tool, its record and
+// the stops.
 type world struct {
 	g   request.Granted
 	now request.Now
@@ -42,7 +43,8 @@ func opened(t *testing.T, verdict request.Verdict) world {
 	return world{g, request.Now{Item: r.Item(), Hash: r.Hash, URL: address, Agent: ci.ID, Record: record, Time: noon.Add(time.Minute)}}
 }
 
-// holds reports whether the grant allows every call, and whether it confirms this call.
+// holds reports whether the grant allows every call, and whether it confirms the call with the
+// arguments call.
 func (w world) holds() (allowed, confirmed bool) {
 	_, allowed = w.g.Allows(w.now)
 	return allowed, len(w.g.Confirms(w.now, call)) > 0
@@ -58,28 +60,28 @@ func (w *world) record(t *testing.T, decide func(approval.Record) (approval.Reco
 
 // changes has events between a decision and a call. Each of them ends the grant.
 var changes = map[string]func(*testing.T, *world){
-	"another definition":            func(_ *testing.T, w *world) { w.now.Hash = "b2" },
-	"no definition":                 func(_ *testing.T, w *world) { w.now.Hash = "" },
-	"a definition of no hash":       func(_ *testing.T, w *world) { w.now.Hash, w.g.List[0].Hash, w.now.Record.CurrentHash = "", "", "" },
-	"another server":                func(_ *testing.T, w *world) { w.now.Item.Server = "github" },
-	"another tool":                  func(_ *testing.T, w *world) { w.now.Item.Name = "pull" },
-	"a prompt of that name":         func(_ *testing.T, w *world) { w.now.Item.Kind = tool.Prompt },
-	"another agent":                 func(_ *testing.T, w *world) { w.now.Agent = "token:cd" },
-	"no agent":                      func(_ *testing.T, w *world) { w.now.Agent, w.g.Agent = "", request.Agent{} },
-	"the server moved":              func(_ *testing.T, w *world) { w.now.URL = "https://mcp.example.net/mcp" },
-	"the server has no address":     func(_ *testing.T, w *world) { w.now.URL = "" },
-	"decided about no address":      func(_ *testing.T, w *world) { w.g.List[0].URL = "" },
-	"the end of the grant":          func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends },
-	"long after the end":            func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends.Add(24 * time.Hour) },
-	"no end":                        func(_ *testing.T, w *world) { w.g.List[0].Ends = time.Time{} },
-	"the clock was set back":        func(_ *testing.T, w *world) { w.now.Time = noon.Add(-6 * time.Minute) },
-	"no record":                     func(_ *testing.T, w *world) { w.now.Record = nil },
-	"no record, also at the grant":  func(_ *testing.T, w *world) { w.now.Record, w.g.List[0].Against = nil, time.Time{} },
-	"a record that was lost":        func(_ *testing.T, w *world) { w.now.Record.Loss = &approval.Loss{} },
-	"a record of a newer program":   func(_ *testing.T, w *world) { w.now.Record.Format = approval.Format + 1 },
-	"a sync saw another definition": func(_ *testing.T, w *world) { w.now.Record.CurrentHash = "b2" },
-	"the store is an older copy":    func(_ *testing.T, w *world) { w.now.Record.DecidedAt = w.now.Record.DecidedAt.Add(-1) },
-	"nobody had decided":            func(_ *testing.T, w *world) { w.now.Record.DecidedAt = time.Time{} },
+	"another definition":                       func(_ *testing.T, w *world) { w.now.Hash = "b2" },
+	"no definition":                            func(_ *testing.T, w *world) { w.now.Hash = "" },
+	"a definition without a hash":              func(_ *testing.T, w *world) { w.now.Hash, w.g.List[0].Hash, w.now.Record.CurrentHash = "", "", "" },
+	"another server":                           func(_ *testing.T, w *world) { w.now.Item.Server = "github" },
+	"another tool":                             func(_ *testing.T, w *world) { w.now.Item.Name = "pull" },
+	"a prompt of the same name":                func(_ *testing.T, w *world) { w.now.Item.Kind = tool.Prompt },
+	"another agent":                            func(_ *testing.T, w *world) { w.now.Agent = "token:cd" },
+	"no agent":                                 func(_ *testing.T, w *world) { w.now.Agent, w.g.Agent = "", request.Agent{} },
+	"the server moved":                         func(_ *testing.T, w *world) { w.now.URL = "https://mcp.example.net/mcp" },
+	"the server has no address":                func(_ *testing.T, w *world) { w.now.URL = "" },
+	"the grant has no address":                 func(_ *testing.T, w *world) { w.g.List[0].URL = "" },
+	"the end of the grant":                     func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends },
+	"long after the end":                       func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends.Add(24 * time.Hour) },
+	"no end":                                   func(_ *testing.T, w *world) { w.g.List[0].Ends = time.Time{} },
+	"the clock was set back":                   func(_ *testing.T, w *world) { w.now.Time = noon.Add(-6 * time.Minute) },
+	"no record":                                func(_ *testing.T, w *world) { w.now.Record = nil },
+	"no record, neither now nor at the grant":  func(_ *testing.T, w *world) { w.now.Record, w.g.List[0].Against = nil, time.Time{} },
+	"a record that a sync made after a loss":   func(_ *testing.T, w *world) { w.now.Record.Loss = &approval.Loss{} },
+	"a record of a newer program":              func(_ *testing.T, w *world) { w.now.Record.Format = approval.Format + 1 },
+	"a sync saw another definition":            func(_ *testing.T, w *world) { w.now.Record.CurrentHash = "b2" },
+	"an older state of the store was restored": func(_ *testing.T, w *world) { w.now.Record.DecidedAt = w.now.Record.DecidedAt.Add(-1) },
+	"the record has no decision any more":      func(_ *testing.T, w *world) { w.now.Record.DecidedAt = time.Time{} },
 	"disabled": func(t *testing.T, w *world) {
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
 			return approval.Disable(r, approval.Author{Actor: "ada"}, noon.Add(time.Second))
@@ -93,7 +95,7 @@ var changes = map[string]func(*testing.T, *world){
 			return approval.Enable(r, approval.Author{Actor: "ada"}, noon.Add(2*time.Second))
 		})
 	},
-	"disabled by a slow clock": func(t *testing.T, w *world) {
+	"disabled by a process with a slow clock": func(t *testing.T, w *world) {
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
 			return approval.Disable(r, approval.Author{Actor: "ada"}, noon.Add(-time.Hour))
 		})
@@ -103,7 +105,7 @@ var changes = map[string]func(*testing.T, *world){
 			return approval.Block(r, requesttest.Hash, approval.Author{Actor: "ada"}, noon.Add(time.Second))
 		})
 	},
-	"blocked at the same time": func(t *testing.T, w *world) {
+	"blocked, but the time of the decision is the same": func(t *testing.T, w *world) {
 		decided := w.now.Record.DecidedAt
 		w.record(t, func(r approval.Record) (approval.Record, approval.Entry, error) {
 			return approval.Block(r, requesttest.Hash, approval.Author{Actor: "ada"}, noon.Add(time.Second))
@@ -115,11 +117,11 @@ var changes = map[string]func(*testing.T, *world){
 			return approval.Approve(r, requesttest.Hash, approval.Author{Actor: "ada"}, noon.Add(time.Second))
 		})
 	},
-	"the server is stopped":               func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, time.Second, false) },
-	"the server was stopped for a moment": func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, time.Second, true) },
-	"the agent was stopped for a moment":  func(t *testing.T, w *world) { w.stopped(t, stop.Target{Agent: ci.ID}, time.Second, true) },
-	"everything was stopped for a moment": func(t *testing.T, w *world) { w.stopped(t, stop.Target{All: true}, time.Second, true) },
-	"it was stopped at the same instant":  func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, 0, true) },
+	"the server is stopped":                           func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, time.Second, false) },
+	"the server was stopped for a moment":             func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, time.Second, true) },
+	"the agent was stopped for a moment":              func(t *testing.T, w *world) { w.stopped(t, stop.Target{Agent: ci.ID}, time.Second, true) },
+	"everything was stopped for a moment":             func(t *testing.T, w *world) { w.stopped(t, stop.Target{All: true}, time.Second, true) },
+	"the server was stopped at the time of the grant": func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, 0, true) },
 	"revoked": func(t *testing.T, w *world) {
 		d := w.g.List[0]
 		d.Verdict, d.At, d.Ends = request.Revoked, noon.Add(time.Second), noon.Add(time.Hour)
@@ -130,11 +132,11 @@ var changes = map[string]func(*testing.T, *world){
 	"undone":                       func(_ *testing.T, w *world) { w.g = w.g.Without(w.g.List[0].Request) },
 	"a verdict of a newer program": func(_ *testing.T, w *world) { w.g.List[0].Verdict = "permitted" },
 	"declined":                     func(_ *testing.T, w *world) { w.g.List[0].Verdict = request.Declined },
-	"approved alone":               func(_ *testing.T, w *world) { w.g.List[0].Verdict = request.Approved },
+	"the verdict is approved":      func(_ *testing.T, w *world) { w.g.List[0].Verdict = request.Approved },
 }
 
-// stopped stops the target at this time after the decision. If undone is set, it also undoes the
-// stop.
+// stopped stops the target. after is the time from the decision to the stop. If undone is set, it
+// also undoes the stop.
 func (w *world) stopped(t *testing.T, target stop.Target, after time.Duration, undone bool) {
 	t.Helper()
 	s := stoptest.Server("x")
@@ -152,9 +154,9 @@ func (w *world) stopped(t *testing.T, target stop.Target, after time.Duration, u
 var same = map[string]func(*testing.T, *world){
 	"nothing":                        func(*testing.T, *world) {},
 	"just before the end":            func(_ *testing.T, w *world) { w.now.Time = w.g.List[0].Ends.Add(-1) },
-	"a clock that is a little slow":  func(_ *testing.T, w *world) { w.now.Time = noon.Add(-time.Minute) },
+	"a clock that is a minute slow":  func(_ *testing.T, w *world) { w.now.Time = noon.Add(-time.Minute) },
 	"another spelling of the URL":    func(_ *testing.T, w *world) { w.now.URL = "https://MCP.example.com/mcp/" },
-	"a sync wrote":                   func(_ *testing.T, w *world) { w.now.Record.Rev++; w.now.Record.UpdatedAt = noon },
+	"a sync wrote the record":        func(_ *testing.T, w *world) { w.now.Record.Rev++; w.now.Record.UpdatedAt = noon },
 	"another server was stopped":     func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "github"}, time.Second, true) },
 	"another agent was stopped":      func(t *testing.T, w *world) { w.stopped(t, stop.Target{Agent: "token:cd"}, time.Second, true) },
 	"the server was stopped earlier": func(t *testing.T, w *world) { w.stopped(t, stop.Target{Server: "git"}, -time.Second, true) },

@@ -16,8 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// earlier writes a file like an earlier program, which had all records in its feed. The file has no
-// form, decided_at and decisions, but last_seen.
+// earlier writes a file as an earlier program did, which had all records in its feed. The records
+// have last_seen. The file has no form, no decided_at and no decisions. by maps the name of each
+// tool to the person who decided about it last.
 func earlier(t *testing.T, path string, by map[string]string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -88,7 +89,8 @@ func TestOpenEarlierFile(t *testing.T) {
 		}
 		require.OK(t, s.Close())
 	}
-	// The earlier program runs again. It writes a without unknown members, and its own feed.
+	// The earlier program runs again. It writes the records of the tools a and b without the
+	// members that it does not know, and it writes its own feed.
 	earlier(t, path, map[string]string{"a": approval.Sync, "b": "ada"})
 	want = []string{"b at 2026-01-02T04:38:05.000000006Z, rev 3", want[1]}
 	if d := cmp.Diff(want, decisions(t, open(t, path, nil))); d != "" {

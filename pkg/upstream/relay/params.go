@@ -12,8 +12,8 @@ import (
 // maxTools bounds the number of tools in toolHeaders.
 const maxTools = 10_000
 
-// A toolHeaders remembers which arguments of a tool HTTP requests must repeat as headers. It learns
-// this from the tool lists that pass through the relay.
+// A toolHeaders remembers, for each tool, the arguments that the HTTP request of a call must repeat
+// as headers. It learns them from the tool lists that pass through the relay.
 type toolHeaders struct {
 	mu     sync.Mutex
 	byTool map[string][]tool.HeaderParam
