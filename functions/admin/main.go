@@ -23,7 +23,7 @@ func handler(f *bootaws.Function) (bootaws.Handler, error) {
 	var sync decide.Syncer = f.Program
 	switch f.Settings.SyncFunction {
 	case "":
-		return nil, errors.New("PORTCULLIS_SYNC_FUNCTION is not set: the function that syncs")
+		return nil, errors.New("PORTCULLIS_SYNC_FUNCTION is not set: want the name of the function that syncs")
 	case bootaws.InProcess:
 	default:
 		sync = remote{f.Remote}

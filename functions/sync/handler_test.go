@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Lambda shows the error to the invoker: only the log has the cause.
+// Lambda shows the error to the caller that invoked the function. So only the log has the cause.
 func TestHandlerFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault error

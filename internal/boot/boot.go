@@ -67,7 +67,7 @@ type Options struct {
 	Secrets   secret.Source                // nil: the secrets in the environment
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
-	Rest      time.Duration                // of [catalog.SyncOptions]
+	Rest      time.Duration                // see the field Rest of [catalog.SyncOptions]
 	Now       func() time.Time             // nil: time.Now
 	// start servers that are programs: the config is on the machine's own disk
 	Commands bool
@@ -77,7 +77,7 @@ type Options struct {
 	Sealer   *seal.Sealer    // nil: one with the key of the settings, if there is one
 	Vault    connection.Keys // seals sign-ins at servers; nil: the gateway cannot sign in
 	Table    string          // name of the table of sign-ins; their seal includes it
-	// base folder of file: in settings; "": the working directory
+	// folder in which file:NAME of a setting is; "": the working directory
 	Folder string
 	Ahead  *state.Prefetch // objects that were read already; nil: none
 	// Audit receives calls and events; nil: none. A function writes its calls to Log.
@@ -128,7 +128,7 @@ type Program struct {
 
 	// sessions that clients ended; nil: clients cannot end sessions
 	endedSessions *mcphttp.EndedSessions
-	files         *auditevent.Files // nil: versions that come into use are not recorded
+	files         *auditevent.Files // records which config and policy come into use; nil: not recorded
 	requestID     func(context.Context) string
 	ending        <-chan struct{}
 	now           func() time.Time

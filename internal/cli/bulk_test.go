@@ -126,7 +126,7 @@ func TestDecisionOnAFullDisk(t *testing.T) {
 	env := quiet()
 	env.stdout = fullDisk{}
 	err := run(t.Context(), []string{"disable", "fs:read_file", "--dir", d.dir}, env)
-	if err == nil || !strings.Contains(err.Error(), "it was carried out, but the result cannot "+
+	if err == nil || !strings.Contains(err.Error(), "the decision took effect, but the result cannot "+
 		"be printed") {
 		t.Errorf("%v", err)
 	}

@@ -81,7 +81,8 @@ func upgradeText(up decide.Upgrade) string {
 		text.Count(len(up.Tools), "unchanged definition"), inLine(text.List(up.Before, 3)), inLine(up.Now))
 }
 
-// upgradeLines returns a line for each server with such definitions, for lists and the status.
+// upgradeLines returns a line for each server with unchanged definitions in a new version. Lists
+// and the status show these lines.
 func upgradeLines(all []decide.Upgrade) (out []string) {
 	for _, up := range all {
 		out = append(out, upgradeText(up)+"; portcullis approvals carry "+shellWord(inLine(up.Server))+" approves those")

@@ -330,7 +330,7 @@ func (c *checkup) where(rule string) string {
 	return at.File + ":" + strings.TrimSpace(at.String())
 }
 
-// listed returns the items that the rule at a path can match.
+// listed returns the kind of the items that the rule at a path can match.
 func listed(rule string) string {
 	switch {
 	case strings.Contains(rule, ".disabled_prompts["):

@@ -35,8 +35,8 @@ type connectCmd struct {
 // Help implements kong's longer help.
 func (connectCmd) Help() string {
 	return `It prints a link, a command and a file. --write puts the entry into your own file of the client,
---write --project into the client's file in this folder. The rest of the file stays; --undo removes the entry. Only
-your own file of Claude Desktop has a place for a token, and the command writes no token. Examples:
+--write --project into the client's file in this folder. The rest of the file stays; --undo removes the entry. A token
+can only be in your own file of Claude Desktop, and this command never writes one. Examples:
 
   portcullis connect
   portcullis connect claude-code
@@ -105,8 +105,8 @@ func (c connectCmd) list(env *environment) error {
 	})
 }
 
-// guide returns the gateway's guide for the client. Without a gateway's answer it returns a guide
-// that uses only the address.
+// guide returns the gateway's guide for the client. If there is --url without --dir and without an
+// admin token, the gateway would not answer, and guide returns a guide that uses only the address.
 func (c connectCmd) guide(ctx context.Context, env *environment, of clientfile.Client) (decide.Guide, error) {
 	path := c.Path
 	if c.Toolset != "" {
@@ -142,8 +142,8 @@ func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile
 	return out, nil
 }
 
-// guess returns a guide that needs no credential for the gateway. It sends a request without
-// credentials, and the answer shows how callers authenticate.
+// guess returns a guide for a person who has no credentials for the gateway's admin API. It sends a
+// request without credentials to the endpoint, and the answer shows how callers authenticate.
 func (c connectCmd) guess(ctx context.Context, env *environment, path string) (out decide.Guide, err error) {
 	address, err := client.Endpoint(c.URL)
 	if err != nil {

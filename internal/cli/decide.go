@@ -91,7 +91,7 @@ type decider struct {
 	env    *environment
 	action string
 	sure   bool              // decide without a question
-	shown  decide.ViewMethod // how many definitions were shown; "": no question
+	shown  decide.ViewMethod // how the person saw the definitions of a bulk decision; "": they saw none
 }
 
 // one decides about one item.
@@ -150,7 +150,7 @@ func (d *decider) printError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: it was carried out, but the result cannot be printed: %w", d.action, err)
+	return fmt.Errorf("%s: the decision took effect, but the result cannot be printed: %w", d.action, err)
 }
 
 // result returns what happened to an item. now is the item after the decision.
@@ -200,7 +200,7 @@ func stateText(t decide.Tool) string {
 	return s
 }
 
-// denialOf returns the rule that denies an item.
+// denialOf returns a text about the rule that denies an item.
 func denialOf(d *decide.Denial) string {
 	s := "a rule denies it"
 	if len(d.Rules) > 0 {
@@ -259,7 +259,9 @@ func (d *decider) whyNot(o *decide.Obstruction) string {
 // minHash is the minimum number of digits that identify a hash.
 const minHash = 12
 
-// expectedHash returns the hash for a decision: the current one, which must match --hash.
+// expectedHash returns the hash of the definition that the decision is about: the definition that
+// --hash names, or without --hash the current definition. If --hash is only the start of a hash, it
+// must match a known definition.
 func (d *decider) expectedHash(t decide.Tool) (tool.Hash, error) {
 	if d.Hash == "" {
 		return t.Hash, nil

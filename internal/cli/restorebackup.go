@@ -238,7 +238,7 @@ func (t *restoring) print(w io.Writer) {
 }
 
 // unlisted reports whether the catalog lacks the server of an unsettled record. A person can choose
-// its version after a sync.
+// the version of such a record after a sync.
 func (t *restoring) unlisted() bool {
 	return slices.ContainsFunc(t.unsettled, func(id tool.ID) bool {
 		if t.snap == nil {

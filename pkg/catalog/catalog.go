@@ -3,11 +3,12 @@
 // the snapshot from the servers.
 //
 // A snapshot consists of shards. A shard is a blob of up to ten thousand tools, from servers that
-// are next to each other in the order of ids. It is read in place: a cold Lambda function opens a
-// shard in milliseconds because it parses and indexes nothing again. Each shard is stored under its
-// own SHA-256. So a sync without changes stores no shard, and a process with the last catalog reads
-// only the shards that changed. The outcomes of each load are new at every sync. They are in
-// [Current], a small object that points to the snapshot. One conditional write replaces it.
+// are next to each other in the order of ids. Readers use the bytes as they are. So a cold Lambda
+// function opens a shard in milliseconds: it neither parses definitions nor builds an index. Each
+// shard is stored under its own SHA-256. So a sync without changes stores no shard, and a process
+// with the last catalog reads only the shards that changed. The outcomes of each load are new at
+// every sync. They are in [Current], a small object that points to the snapshot. One conditional
+// write replaces it.
 package catalog
 
 import (
@@ -64,11 +65,11 @@ type Server struct {
 	Name    string
 	Enabled bool
 	Outcome outcome.Outcome // of the last attempt to load it, without Tools; the zero Outcome: never tried
-	First   int             // number of its first tool
-	Tools   int             // how many it has; their numbers are consecutive
+	First   int             // item number of its first tool
+	Tools   int             // how many tools it has; their item numbers are consecutive
 
-	FirstItem int // number of its first item that is no tool
-	Items     int // how many of these it has; their numbers are consecutive, prompts first
+	FirstItem int // item number of its first prompt or resource
+	Items     int // how many prompts and resources it has; their item numbers are consecutive, prompts first
 }
 
 // Numbers yields the numbers of all items of the server.
@@ -194,7 +195,7 @@ func (s *Snapshot) ToolID(i int, server string) tool.ID {
 	return tool.ID{Server: server, Name: part.string(row[atID:])[len(server)+1:]}
 }
 
-// shardOf returns the number of the only shard that can have the item with this id text.
+// shardOf returns the index of the only shard that can have the item with this id.
 func (s *Snapshot) shardOf(text string) int {
 	at, exact := slices.BinarySearch(s.firsts, text)
 	if !exact {

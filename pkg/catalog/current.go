@@ -38,7 +38,7 @@ type Current struct {
 	SHA256    string            `json:"sha256"`             // of the snapshot
 	Shards    []Shard           `json:"shards"`             // of the snapshot, in their order
 	Size      int               `json:"size"`               // bytes of the snapshot
-	Tools     int               `json:"tools"`              // how many it holds
+	Tools     int               `json:"tools"`              // number of tools in the snapshot
 	Config    string            `json:"config"`             // version of the config that the sync used
 	StartedAt time.Time         `json:"started_at"`         // when that sync began
 	SyncedAt  time.Time         `json:"synced_at"`          // when it ended: the catalog's age counts from here
@@ -63,10 +63,10 @@ type Current struct {
 type Shard struct {
 	SHA256   string    `json:"sha256"`
 	Size     int       `json:"size"`            // bytes, as it is read
-	Tools    int       `json:"tools"`           // how many it holds
-	Items    int       `json:"items,omitempty"` // how many prompts and resources
-	First    string    `json:"first"`           // its first server
-	StoredAt time.Time `json:"stored_at"`       // when its object was last written
+	Tools    int       `json:"tools"`           // number of tools in the shard
+	Items    int       `json:"items,omitempty"` // number of prompts and resources in the shard
+	First    string    `json:"first"`           // the first server in the shard
+	StoredAt time.Time `json:"stored_at"`       // when the object of the shard was last written
 }
 
 // A Superseded is a shard that is no longer part of the catalog.
@@ -137,10 +137,10 @@ func (s *Snapshot) with(cur Current, etag string) *Snapshot {
 	return &c
 }
 
-// Save stores the shards of s, then moves current.json to them if that object's ETag is still
-// ifMatch ([object.IfAbsent]: there is none yet), and returns s as [Load] would. cur is stored with
-// s; Save fills its Format, SHA256, Shards, Size and Tools. A shard in cur.Shards is stored already
-// and is not written.
+// Save stores the shards of s. Then it writes current.json, which names these shards, if the ETag
+// of current.json is still ifMatch ([object.IfAbsent]: there is no current.json yet). It returns s
+// as [Load] would. cur is stored with s; Save fills its Format, SHA256, Shards, Size and Tools. A
+// shard in cur.Shards is stored already and is not written.
 //
 // The order makes an interruption harmless: a shard that nothing points to is never read.
 func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, ifMatch string) (*Snapshot, error) {
@@ -163,7 +163,7 @@ func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, i
 	}
 	etag, err := objects.Put(ctx, CurrentKey, data, ifMatch)
 	if err != nil {
-		return nil, fmt.Errorf("move catalog to %s: %w", cur.SHA256, err)
+		return nil, fmt.Errorf("make %s the current catalog: %w", cur.SHA256, err)
 	}
 	return s.with(cur, etag), nil
 }
@@ -173,7 +173,8 @@ func (s *shard) entry() Shard {
 	return Shard{SHA256: s.sum(), Size: len(s.blob), Tools: s.tools, Items: s.items() - s.tools, First: strings.TrimSuffix(s.first(), ":")}
 }
 
-// stored returns the shards that s and next share and that were stored after the argument after.
+// stored returns the shards that both s and next contain, and that were stored after the time
+// after.
 func (s *Snapshot) stored(next *Snapshot, after time.Time) (list []Shard) {
 	for _, known := range s.current.Shards {
 		is := func(part *shard) bool { return part.sha256 == known.SHA256 }

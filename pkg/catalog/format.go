@@ -101,7 +101,7 @@ const (
 	atEndorsedHash = endOfRow2 + spanSize*iota
 	atEndorsedBy
 	atBlocked  // json; empty: nothing is blocked
-	atFindings // not a span: number of the first finding, and how many there are
+	atFindings // not a span: index of the first finding, and number of findings
 	atEndorsedAt
 	rowSize = atEndorsedAt + timeSize
 )

@@ -15,8 +15,8 @@ import (
 )
 
 // load asks the enabled servers of the units for their tools. It calls the function do with each
-// unit whose servers have answered, while other servers still work. Servers without time for an
-// answer keep their last items.
+// unit whose servers have answered, while other servers still work. If the time ends
+// before a server has answered, that server keeps its last items.
 func (r *run) load(ctx context.Context, units []*unit, do func(*unit, context.Context) error) error {
 	p := newPipeline(ctx, do)
 	asked := r.askServers(ctx, p, units)
@@ -78,19 +78,19 @@ func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error 
 		}
 	}
 	if r.report.Unasked > 0 {
-		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "there was no time to ask every server; the others come first in the next sync",
+		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "some servers were not asked, because the time was over; they come first in the next sync",
 			slog.Int("servers", len(targets)), slog.Int("unasked", r.report.Unasked))
 	}
 	return nil
 }
 
 const (
-	// loadTime is the time for all servers of one sync, unless the caller's deadline leaves less. A
-	// fifth of it is reserved for writing records.
+	// loadTime is the time for loading all servers of one sync if the caller has no deadline. If it
+	// has a deadline, a fifth of the time until the deadline is reserved for writing records.
 	loadTime = 4 * time.Minute
 
-	// writeTime is the longest reserve for writing records. Most records are written while other
-	// servers still work.
+	// writeTime is the maximum of the time that is reserved for writing records. Most records are
+	// written while other servers still work.
 	writeTime = 30 * time.Second
 
 	// failurePenalty is added to the time of the last load of a failed server when servers are

@@ -22,7 +22,7 @@ const (
 	maxSuperseded = 32
 	inFlight      = 15 * time.Minute
 
-	// maxListed is the maximum length of the list, even if objects cannot be removed.
+	// maxListed is the maximum length of [Current.Superseded], even if objects cannot be removed.
 	maxListed = 1000
 )
 
@@ -55,8 +55,8 @@ func (r *run) supersede(ctx context.Context, cur *Current, next *Snapshot) (agai
 }
 
 // remove removes the object of a shard that the last catalog has replaced, and reports whether the
-// object is gone. If another sync has moved the catalog, it removes nothing: the shard may be in
-// use again.
+// object is gone. If another sync has written current.json since, remove removes nothing: the
+// shard may be in use again.
 func (r *run) remove(ctx context.Context, sha256 string) bool {
 	if _, err := r.objects.Get(ctx, CurrentKey, r.ifMatch); !errors.Is(err, object.ErrNotModified) {
 		return false

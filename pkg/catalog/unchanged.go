@@ -11,7 +11,7 @@ import (
 
 // unchanged reports whether a new catalog would equal the last one: the same servers with the same
 // tools and records, and the same words of the operator. If this process has not built the last
-// catalog, another version of the program may have, so unchanged returns false.
+// catalog, another version of the program may have built it, so unchanged returns false.
 func (r *run) unchanged() bool {
 	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.config.Value.Words) || len(r.base.servers) != len(r.servers) {
 		return false
@@ -30,7 +30,8 @@ func (s *Snapshot) hasRecords(server string, records map[tool.ID]*approval.Recor
 	return true
 }
 
-// lists reports whether the catalog has exactly these items of the server, plus unread others.
+// lists reports whether the catalog has exactly these items of the server, and other items, whose
+// number is unread.
 // Definitions are equal if their hashes are equal; the spelling does not matter.
 func (s *Snapshot) lists(server string, tools []ToolInput, unread int) bool {
 	of, ok := s.Server(server)
@@ -89,8 +90,8 @@ func (s *Snapshot) recorded(i int, held *approval.Record) bool {
 // second copy; nil: no sync has ended yet.
 func (s *Syncer) Catalog() *Snapshot { return s.latest.Load() }
 
-// Share makes the Syncer use the reader's copy if both have the same catalog. It does nothing while
-// a sync runs.
+// Share makes the Syncer use theirs, the copy of a reader, if both have the same catalog. It does
+// nothing while a sync runs.
 func (s *Syncer) Share(theirs *Snapshot) {
 	select {
 	case s.slot <- struct{}{}:

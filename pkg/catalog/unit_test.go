@@ -20,7 +20,7 @@ import (
 type reordered struct {
 	*gatewaytest.Servers
 	order    func([]outcome.Outcome)
-	outcomes atomic.Int64 // outcomes that each has received
+	outcomes atomic.Int64 // number of outcomes that the function each has processed
 }
 
 func (l *reordered) LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) {
@@ -33,8 +33,8 @@ func (l *reordered) LoadEach(ctx context.Context, targets []upstream.Target, eac
 	}
 }
 
-// If two names have one URL, the first name in the config has the first list, in any order of
-// answers. An item that is disabled under one name is disabled under the other name.
+// If two names have one URL, only the list of the first name in the config is approved
+// automatically as the first list. This is so in any order of answers.
 func TestUnitsWhateverAnswersFirst(t *testing.T) {
 	for name, order := range map[string]func([]outcome.Outcome){
 		"in order": func([]outcome.Outcome) {},

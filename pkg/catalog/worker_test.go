@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// worker returns a Syncer as a new process.
+// worker returns a Syncer like that of a new process: it has nothing in memory.
 func (w *fixture) worker() *catalog.Syncer {
 	return catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 }
@@ -56,7 +56,7 @@ func (w *fixture) due(all bool) (catalog.Round, []string, error) {
 	return round, names, err
 }
 
-// plan plans a round, and returns the servers that were sent.
+// plan plans a round, and returns the servers that the round sent to workers.
 func (w *fixture) plan(q *queuetest.Queue, all bool) (round catalog.Round, names []string, err error) {
 	plan, err := w.Syncer.Plan(w.T.Context(), catalog.Queues{Work: q, Assemble: new(queuetest.Queue)}, all)
 	for body, done, ok := q.Receive(); ok; body, done, ok = q.Receive() {
@@ -103,7 +103,7 @@ func (w *fixture) share(all bool) (catalog.Report, error) {
 	return rep, err
 }
 
-// shared is a fixture after a distributed sync.
+// shared returns a fixture after a distributed sync of all servers.
 func shared(t *testing.T) *fixture {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp"})
@@ -207,8 +207,8 @@ func TestSharedWithoutNews(t *testing.T) {
 	}
 }
 
-// If a person decides during a load, the next catalog has the decision, or readers find it. This is
-// true for any number of catalogs before the load ends.
+// If a person decides while a worker loads a server, the first catalog after the load has the
+// decision. This is true even if other catalogs are made before the load ends.
 func TestSharedDecisionDuringALoad(t *testing.T) {
 	for _, assembled := range []int{0, 1, 2} {
 		t.Run(fmt.Sprint(assembled, " catalogs in between"), func(t *testing.T) {
@@ -304,8 +304,8 @@ func TestSharedServerLeaves(t *testing.T) {
 	}
 }
 
-// Idle servers are due in the order of their last load. A server that has been unchanged for longer
-// waits longer. A server that was sent to a worker is not due again immediately.
+// A server is due some time after its last load. The longer it has not changed, the longer is that
+// time. A server that was sent to a worker is not due again immediately.
 func TestDue(t *testing.T) {
 	w := shared(t)
 	due := func(all bool) []string {
@@ -343,7 +343,7 @@ func TestDue(t *testing.T) {
 	}
 	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp", "d": "https://d.example/mcp"})
 	if got := due(false); !slices.Contains(got, "d") || !slices.Contains(got, "a") {
-		t.Errorf("due after another config = %v", got)
+		t.Errorf("due after another config = %v, want a and d", got)
 	}
 }
 

@@ -31,13 +31,13 @@ func TestWriteFile(t *testing.T) {
 		want   error
 		after  string
 	}{
-		"a new file":                      {"", store.Create, nil, nil, "new"},
-		"a new file by replace":           {"", store.Replace, nil, nil, "new"},
-		"a replaced file":                 {"old", store.Replace, nil, nil, "new"},
-		"an existing file is unchanged":   {"old", store.Create, nil, fs.ErrExist, "old"},
-		"a write that fails":              {"", store.Create, errCut, errCut, ""},
-		"a write that fails over another": {"old", store.Replace, errCut, errCut, "old"},
-		"a full disk":                     {"old", store.Replace, syscall.ENOSPC, syscall.ENOSPC, "old"},
+		"a new file":                          {"", store.Create, nil, nil, "new"},
+		"a new file by replace":               {"", store.Replace, nil, nil, "new"},
+		"a replaced file":                     {"old", store.Replace, nil, nil, "new"},
+		"an existing file is unchanged":       {"old", store.Create, nil, fs.ErrExist, "old"},
+		"a write that fails":                  {"", store.Create, errCut, errCut, ""},
+		"a write that fails over an old file": {"old", store.Replace, errCut, errCut, "old"},
+		"a full disk":                         {"old", store.Replace, syscall.ENOSPC, syscall.ENOSPC, "old"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -11,8 +11,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// If this process can open no more files, the server is not the cause. The failure is transient,
-// names the gateway, opens no breaker, and ends when a descriptor is free.
+// If a call fails because this process can open no more files, the failure is transient. Its text
+// names the gateway as the cause, not the server. It opens no circuit breaker, and it ends when a
+// descriptor is free.
 func TestWithoutDescriptors(t *testing.T) {
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
 	remote := newClient(t, Options{AllowNets: loopback()})
@@ -22,7 +23,7 @@ func TestWithoutDescriptors(t *testing.T) {
 		name   string
 		client *Client
 		target Target
-		call   string // works with descriptors; "": none does
+		call   string // tool whose call works if descriptors are free; "": no call works
 	}{
 		{"an address", remote, Target{ID: "at", URL: server.URL}, "tool_aa"},
 		{"a name", remote, Target{ID: "named", URL: "http://files.test:80/mcp"}, ""},

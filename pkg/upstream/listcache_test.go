@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A load of lists that the caller already has gives the same outcome as a load that parses them,
-// except for the definitions.
+// If the caller already has the lists of a server, a load returns the outcome of a load that parses
+// the lists, but without the definitions.
 func TestLoadSame(t *testing.T) {
 	for name, o := range map[string]upstreamtest.Options{
 		"json":      {Protocols: upstreamtest.Modern},
@@ -49,9 +49,9 @@ func TestLoadSame(t *testing.T) {
 					return got
 				}
 				list := func(n int) []json.RawMessage { return o.Tools[:n] }
-				load("the first", false)
-				for len(f.targets[0].Lists) > 0 && f.nextID.Load() < 200 { // ids of one, two and three digits
-					load("nothing", true)
+				load("the first load", false)
+				for len(f.targets[0].Lists) > 0 && f.nextID.Load() < 200 { // request ids of one, two and three digits
+					load("no change", true)
 				}
 				before := f.targets[0].Lists
 				f.targets[0].Lists = ""
@@ -71,18 +71,18 @@ func TestLoadSame(t *testing.T) {
 				items := upstreamtest.Items{Prompts: o.Prompts, Resources: o.Resources, Templates: raws(`{"uriTemplate":"note://{other}","name":"any"}`)}
 				server.SetItems(items)
 				load("another template, the last of all", false)
-				load("nothing", true)
+				load("no change", true)
 				items.Prompts = items.Prompts[:2]
 				server.SetItems(items)
 				load("one prompt less", false)
 				items.Prompts = raws()
 				server.SetItems(items)
 				load("no prompts", false)
-				load("nothing", true)
+				load("no change", true)
 				server.FailOn("resources/list", 2, upstreamtest.Status(500, ""))
 				load("resources that cannot be read", false)
 				load("readable resources again", false)
-				load("nothing", true)
+				load("no change", true)
 
 				swapped := append([]json.RawMessage{}, o.Tools...)
 				swapped[0], swapped[1] = swapped[1], swapped[0]

@@ -42,8 +42,8 @@ func (c *Client) load(ctx context.Context, t Target, note func(outcome.Outcome))
 	return <-ended
 }
 
-// loadHere works like load, but on a goroutine that it may leave behind if the load ignores its
-// deadline. It calls ended once with the outcome, at most shortly after the deadline.
+// loadHere works like load, but on the goroutine of its caller, on which it may stay if the load
+// ignores its deadline. It calls ended once with the outcome, at most shortly after the deadline.
 func (c *Client) loadHere(ctx context.Context, t Target, note, ended func(outcome.Outcome)) {
 	start := c.o.Now()
 	span := observe.StartSpan(ctx, observe.Load)

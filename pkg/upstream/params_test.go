@@ -31,7 +31,7 @@ func TestCallParams(t *testing.T) {
 		{"answers to questions byte for byte", modern,
 			Call{Name: "t", Rest: split(`{"inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2]}`)},
 			`{"name":"t","inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2],"_meta":{` + own + `{}}}`},
-		{"no task", modern, Call{Name: "t", Rest: split(`{"task":{"ttl":1},"Task":{}}`), Arguments: json.RawMessage(`{}`)}, `{"name":"t","arguments":{},"_meta":{` + own + `{}}}`},
+		{"the member task is dropped", modern, Call{Name: "t", Rest: split(`{"task":{"ttl":1},"Task":{}}`), Arguments: json.RawMessage(`{}`)}, `{"name":"t","arguments":{},"_meta":{` + own + `{}}}`},
 		{"metadata of the caller's connection is dropped", modern,
 			Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/protocolVersion":"1","io.modelcontextprotocol/clientInfo":{"name":"x"},"io.modelcontextprotocol/logLevel":"debug","progressToken":7,"com.example/k":{"b":1,"a":[ ]}}`)},
 			`{"name":"t","_meta":{` + own + `{},"com.example/k":{"b":1,"a":[ ]}}}`},
@@ -42,7 +42,7 @@ func TestCallParams(t *testing.T) {
 			`{"name":"t","_meta":{` + own + `{}}}`},
 		{"trace of the HTTP request", legacy, Call{Name: "t", Traceparent: aTrace},
 			`{"name":"t","_meta":{"traceparent":"` + aTrace + `"}}`},
-		{"the trace of the metadata comes first", legacy,
+		{"the trace of the metadata takes precedence", legacy,
 			Call{Name: "t", Traceparent: strings.Replace(aTrace, "0a", "0b", 1), Meta: split(`{"traceparent":"` + aTrace + `","tracestate":"a=b","baggage":"k=v"}`)},
 			`{"name":"t","_meta":{"traceparent":"` + aTrace + `","tracestate":"a=b","baggage":"k=v"}}`},
 		{"answers to a stateless server", modern, Call{Name: "t", Rest: split(`{"inputResponses":{}}`)}, `{"name":"t","inputResponses":{},"_meta":{` + own + `{}}}`},
@@ -71,8 +71,8 @@ func split(object string) rawjson.Object {
 	return o
 }
 
-// A server gets a trace if the operator has named the server. This is the gateway's own trace, if
-// there is one.
+// The gateway sends a trace only to the servers that the operator has named. It sends its own trace
+// if it records spans, and otherwise the trace of the caller.
 func TestTraceHeaders(t *testing.T) {
 	tracer := observe.NewTracer(observe.TracerOptions{URL: "http://127.0.0.1:1", Service: "test"})
 	for _, tt := range []struct {
@@ -122,7 +122,7 @@ func TestCallKeepsBytes(t *testing.T) {
 	}
 }
 
-// The tests of mcp.HeaderParams have the other types.
+// The tests of tool.HeaderParams cover the other types of parameters.
 func TestParameterHeaders(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"wrong":{"type":"string","x-mcp-header":"Wrong"}}}`)
 	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})

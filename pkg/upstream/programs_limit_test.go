@@ -25,7 +25,8 @@ type crowd struct {
 	target Target
 }
 
-// newCrowd returns a crowd with at most places programs, and at most ofAgent for one agent.
+// newCrowd returns a crowd. places is the maximum number of programs, and ofAgent the maximum for
+// one agent.
 func newCrowd(t *testing.T, kind string, places, ofAgent int) *crowd {
 	c, target := withProgram(t, Options{ProgramsOfAgent: func() int { return ofAgent }}, kind)
 	c.programs.max, c.programs.host = places, process.NewHost(places)
@@ -57,7 +58,7 @@ func (x *crowd) running() map[string]int {
 	return n
 }
 
-// begin begins a call that runs until end is called, which returns its result.
+// begin begins a call that runs until the caller calls end. Then end returns the error of the call.
 func (x *crowd) begin(server string, o session.Owner) (end func() error) {
 	x.Helper()
 	isRunning, answer, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -88,7 +89,7 @@ func client(agent, name string) session.Owner {
 }
 
 // One agent opens several client sessions with each of two servers. Another agent still gets a
-// process, even when several agents have all places.
+// process, even when several agents use all processes.
 func TestProgramsOfManySessions(t *testing.T) {
 	const places, ofAgent = 9, 4
 	x := newCrowd(t, stdiotest.Legacy, places, ofAgent)

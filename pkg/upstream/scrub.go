@@ -22,7 +22,7 @@ const minEchoed = 8
 //
 // It finds a secret as plain text, with URL escapes, and in unbroken base64 of both alphabets,
 // alone or inside a longer text. It also finds all of these forms in JSON within JSON. In base64,
-// one character on each side stays, because it also encodes bits of the next text.
+// one character on each side stays, because it also encodes bits of the text next to the secret.
 type scrubber struct {
 	secrets []string // its input
 	forms   []string // encodings of the secrets

@@ -158,7 +158,8 @@ func checked(path string, out []byte, want *rawjson.Node, err error) error {
 	return nil
 }
 
-// set puts a value at a path, or removes it if it is nil. The parents of the path exist.
+// set puts a value at a path. If the value is nil, it removes the member at the path. The parents
+// of the path exist.
 func set(n *rawjson.Node, at []string, value *rawjson.Node) {
 	last := len(at) - 1
 	for _, key := range at[:last] {

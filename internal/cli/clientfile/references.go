@@ -20,15 +20,15 @@ var (
 
 func isVariable(name string) bool { return variable.MatchString(name) }
 
-// mark returns a placeholder for a variable of the server until its name is known. No text of a
-// file contains it.
+// mark returns the placeholder for variable i of a server. Texts contain the placeholder until the
+// name of the variable is known. No text of a file contains it.
 func mark(i int) string { return "\x00" + strconv.Itoa(i) + "\x00" }
 
 var marks = regexp.MustCompile("\x00([0-9]+)\x00")
 
 // byMark returns the variable of a mark.
 func (s *Server) byMark(mark string) *Variable {
-	i, _ := strconv.Atoi(strings.Trim(mark, "\x00")) // it is digits
+	i, _ := strconv.Atoi(strings.Trim(mark, "\x00")) // cannot fail: a mark has only digits
 	return s.marked[i]
 }
 
@@ -55,8 +55,9 @@ func (s *Server) variable(name string, at *rawjson.Node) string {
 	return s.add(&Variable{Name: name, Why: why, fixed: true, existing: true}, at)
 }
 
-// replace returns a text in which the text that the function by returns replaces each reference.
-// The function gets the body of the reference. All marks in the result come from it.
+// replace returns s with each reference replaced. If [reader.local] does not know the value of a
+// reference, the function by gets the body of the reference and returns the new text. Only by can
+// put marks into the result.
 func (r *reader) replace(s string, by func(body string) string) string {
 	form := reference
 	if r.dollar {
@@ -72,7 +73,8 @@ func (r *reader) replace(s string, by func(body string) string) string {
 	})
 }
 
-// local returns the value of a reference, if everybody on this machine gets the same value.
+// local returns the value of a reference to something that is known here: the home folder, the
+// project, or the separator of paths.
 func (r *reader) local(body string) (string, bool) {
 	switch body {
 	case "userHome", "env:HOME", "HOME", "env:USERPROFILE", "USERPROFILE":
@@ -87,7 +89,8 @@ func (r *reader) local(body string) (string, bool) {
 	return "", false
 }
 
-// refer returns a text with marks instead of its references, and reports whether it has one.
+// refer returns a text with marks instead of its references. It reports whether there was a
+// reference that [reader.local] does not know.
 func (s *Server) refer(n *rawjson.Node) (out string, refers bool) {
 	out = s.replace(n.Text, func(body string) string {
 		refers = true
@@ -115,12 +118,12 @@ func (s *Server) answer(body string, at *rawjson.Node) string {
 		return "${" + body + "}"
 	}
 	what := text.Clip("${"+text.Line(body)+"}", 60)
-	s.leave("line %d holds %s, which only its client can resolve", s.line(at), what)
+	s.leave("line %d holds %s, which only the client can resolve", s.line(at), what)
 	return ""
 }
 
-// value returns a value with marks for references, and for a credential in clear. name says what
-// the value is; want is the name of its variable.
+// value returns a value with marks for references, and for a credential in clear. name is the
+// name of the member that has the value; want is the preferred name of the variable.
 func (s *Server) value(n *rawjson.Node, name, want string) string {
 	out, refers := s.refer(n)
 	if refers || strings.Contains(out, "${") {
@@ -145,9 +148,9 @@ func (r *reader) prefixed(name string) string {
 	return "MCP_" + name
 }
 
-// resolved returns a text in which each reference is replaced by its value. It is for members in
-// which a gateway replaces no variables. It also returns the variables whose values the text
-// contains. It never resolves a credential.
+// resolved returns a text in which the present value of a reference replaces the reference. Use it
+// for members in which a gateway replaces no variables. It also returns the variables whose values
+// the text contains. It never resolves a credential.
 func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
 	out = s.replace(n.Text, func(body string) string {
 		name, fallback, _ := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")

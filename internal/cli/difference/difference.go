@@ -25,7 +25,7 @@ type Files struct {
 	Policy     *policy.Policy // nil: unknown
 }
 
-// A Difference is all changes.
+// A Difference has all changes from one [Files] to another.
 type Difference struct {
 	Servers Servers  `json:"servers"`
 	Members []Member `json:"members,omitempty"` // of the config, by path
@@ -149,10 +149,10 @@ func rulesBetween(before, after []policy.Rule) (out Rules) {
 
 func ruleName(r policy.Rule) string { return cmp.Or(r.ID, "at line "+strconv.Itoa(r.Line)) }
 
-// The agents to which an operator's rules deny an item.
+// Whether an operator's rules deny an item to no agent, to some agents, or to every agent.
 const (
 	free = iota
-	some // to some agents, or unknown without an agent
+	some // also if only an agent's claims decide
 	every
 )
 

@@ -10,7 +10,7 @@ import (
 
 // code returns foreign text as a Markdown code span for the cell of a table. Within a span nothing
 // is HTML, a link, a picture, a mention or a reference, and no text can end the span. Renderers
-// disagree about an escaped pipe, so code writes a pipe as a number.
+// disagree about an escaped pipe, so a pipe becomes its number.
 func code(s string, most int) string {
 	s = strings.ReplaceAll(text.Clip(strings.Join(strings.Fields(review.Readable(s)), " "), most), "|", "⟨U+007C⟩")
 	if s == "" {

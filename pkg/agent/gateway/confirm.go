@@ -46,11 +46,11 @@ func (c confirm) spentText(delivered bool) string {
 
 // checkConfirmation returns nil, nil for a call that a person has confirmed; each confirmation is
 // valid for one call. Otherwise it makes an access request for this call and returns an answer with
-// that request. A call that comes back with an answer to its server's question was confirmed
-// earlier.
+// that request. If a call comes back with an answer to its server's question,
+// checkConfirmation returns nil, nil: [Session.checkAnswer] checks the earlier confirmation.
 func (s *Session) checkConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
 	if s.caller.Modern && r.Rest.Get(requestState) != nil {
-		lock := now // a copy for the few calls that come back keeps Session small
+		lock := now // only a few calls come back, and a pointer keeps the other Sessions small
 		s.confirm.now = &lock
 		return nil, nil // exchange checks the confirmation
 	}
@@ -83,16 +83,16 @@ func (s *Session) checkConfirmation(ctx context.Context, i int, now lockState, r
 	return s.askConfirmation(ctx, i, now, r, hash, used, back)
 }
 
-// use records the only use of a confirmation, which expires at the time ends.
+// use records the only use of a confirmation. ends is the time at which the confirmation expires.
 func (s *Session) use(ctx context.Context, id string, ends time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
 	return s.g.o.Requests.Use(ctx, id, s.g.o.Now(), ends.Add(request.ConfirmFor))
 }
 
-// shownAlone removes the members that the agent wrote and no person saw. With the arguments of a
-// confirmed call, the server gets only members that the protocol requires and answers to its
-// questions.
+// shownAlone removes the members that the agent wrote and no person saw. In
+// addition to the arguments of a confirmed call, the server gets only the members that the protocol
+// requires, and the answers to its questions.
 func shownAlone(rest, meta rawjson.Object) (rawjson.Object, rawjson.Object) {
 	rest, meta = slices.Clone(rest), slices.Clone(meta)
 	hasState := rest.Get(requestState) != nil
@@ -117,7 +117,7 @@ func (c confirm) isValid(grant string) bool {
 }
 
 // checkAnswer checks a confirmed call that comes back with the answer to a question of its server.
-// Each answer is valid once, so a repeated state does not repeat the call.
+// Each answer is valid once, so sending the same requestState again does not repeat the call.
 func (s *Session) checkAnswer(ctx context.Context, st inputState) error {
 	if !s.confirm.isRequired {
 		return nil

@@ -138,7 +138,7 @@ func inputRequired(requests rawjson.Object, state json.RawMessage) json.RawMessa
 
 // answersOf returns the client's answers by question, without values that are not objects.
 func answersOf(responses json.RawMessage) map[string]json.RawMessage {
-	o, _ := rawjson.Split(responses, rawjson.Lenient) // a non-object has none
+	o, _ := rawjson.Split(responses, rawjson.Lenient) // a value that is not an object has no answers
 	out := map[string]json.RawMessage{}
 	for _, m := range o {
 		if m.Value[0] == '{' {

@@ -28,7 +28,7 @@ func TestLists(t *testing.T) {
 			gw.Clock.Wait(time.Minute)
 			now := gw.Open().Lists(last)
 			if changed := now.Tools != last.Tools; changed != (changes && direct) {
-				t.Errorf("direct %v, %s: changed %v", direct, what, changed)
+				t.Errorf("direct mode %v, %s: the version changed = %v, want the opposite", direct, what, changed)
 			}
 			last = now
 		}

@@ -14,7 +14,7 @@ import (
 // nothingFound is the answer of a search that no tool matches.
 const nothingFound = `{"tools":[],"total":0,"notice":"No tool matches. Try other words, fewer words, or English."}`
 
-// unnoticed returns an answer in either form without its notice, which comes last.
+// unnoticed removes the notice from the end of an answer, which may have the form json or lines.
 func unnoticed(answer string) string {
 	return regexp.MustCompile(`,"notice":"[^"]*"|notice: .*\n$`).ReplaceAllString(answer, "")
 }
@@ -61,15 +61,15 @@ func TestNotice(t *testing.T) {
 				t.Errorf("%q, %q: notice %q, want %q", tt.query, setting, f.Notice, want)
 			}
 			if nudged := want != "" && want != none; counts.IncludeDisabled || counts.Nudged != nudged {
-				t.Errorf("%q, %q: counted %t, want %t", tt.query, setting, counts.Nudged, nudged)
+				t.Errorf("%q, %q: nudged = %t, want %t; include_disabled must be false", tt.query, setting, counts.Nudged, nudged)
 			}
 			counts = gw.counting()
 			flagged := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, tt.query))
 			if flagged.Notice != "" && (want != none || flagged.Notice != none) {
-				t.Errorf("%q: notice with the flag = %q", tt.query, flagged.Notice)
+				t.Errorf("%q with include_disabled: notice %q", tt.query, flagged.Notice)
 			}
 			if !counts.IncludeDisabled || counts.Nudged {
-				t.Errorf("%q: counted %t, %t with the flag", tt.query, counts.IncludeDisabled, counts.Nudged)
+				t.Errorf("%q with include_disabled: the log has include_disabled %t, nudged %t; want true, false", tt.query, counts.IncludeDisabled, counts.Nudged)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func TestNoticeOfWhatDoesNotExist(t *testing.T) {
 	}
 }
 
-// An empty answer always has a notice if the search was incomplete.
+// An empty answer always has a notice. If the search was incomplete, the notice says why.
 func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 	down := outcome.Outcome{Status: outcome.Permanent, Reason: "refused"}
 	act := def("act", "Act.", "")
@@ -163,8 +163,8 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 	}
 }
 
-// TestRemediationNamesRequest checks that one remediation of an answer names request_access, and
-// only where agents may request access.
+// TestRemediationNamesRequest checks that exactly one remediation of an answer names request_access
+// if agents may request access, and none otherwise.
 func TestRemediationNamesRequest(t *testing.T) {
 	for _, requests := range []bool{false, true} {
 		u := unlock(t)

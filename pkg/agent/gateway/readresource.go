@@ -21,7 +21,7 @@ import (
 // read resources.
 const readResource = "read_resource"
 
-// readable reports whether read_resource has something to read.
+// readable reports whether there is a resource that a read_resource call of this session may read.
 func (s *Session) readable() bool {
 	for range s.callable(s.sel.Resources) {
 		return true
@@ -51,8 +51,8 @@ func (s *Session) callReadResource(ctx context.Context, r mcp.Request) (json.Raw
 	return asBlocks(uri, raw, s.meta())
 }
 
-// readFailure returns the answer of a read_resource call that read nothing. It is a result, and no
-// error, if the model should read the text and act on it.
+// readFailure returns the answer of a read_resource call that read nothing. If the model
+// should read the text and act on it, the answer is a result and not an error.
 func (s *Session) readFailure(err error) (json.RawMessage, error) {
 	e, ok := errors.AsType[*mcp.Error](err)
 	if !ok || e.Status != 0 {
@@ -75,7 +75,7 @@ func (s *Session) readFailure(err error) (json.RawMessage, error) {
 // asBlocks converts the result of a read to a tool result. Texts become text blocks, because most
 // hosts show only text to a model.
 func asBlocks(uri string, raw json.RawMessage, meta map[string]any) (json.RawMessage, error) {
-	contents, _ := rawjson.Elements(rawjson.Get(raw, "contents")) // another type has no parts
+	contents, _ := rawjson.Elements(rawjson.Get(raw, "contents")) // if contents is not a list, there are no parts
 	blocks := []json.RawMessage{}
 	for _, content := range contents {
 		o, err := rawjson.Split(content, rawjson.Lenient)

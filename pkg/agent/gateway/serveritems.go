@@ -70,7 +70,7 @@ func (s *Session) kindEntry(srv state.Server, kind tool.Kind, offered tool.Set) 
 	return &e
 }
 
-// hasSpace reports whether there is room for name.
+// hasSpace reports whether the answer has room for name, and counts the name as shown or not shown.
 func (e *kindEntry) hasSpace(name string) bool {
 	if e.shown+len(name) > maxShownBytes {
 		e.Unshown++
@@ -83,7 +83,7 @@ func (e *kindEntry) hasSpace(name string) bool {
 func (e *kindEntry) addCallable(id tool.ID) {
 	e.Callable++
 	switch {
-	case id.Kind != tool.Resource: // a host offers prompts to people
+	case id.Kind != tool.Resource: // only the number of prompts is shown: hosts offer prompts to people
 	case len(e.URIs) == maxShown:
 		e.Unshown++
 	case e.hasSpace(id.Name):
@@ -120,7 +120,7 @@ func remediations(kind tool.Kind, links map[lock.Status]string, asks bool) json.
 	for _, status := range lock.Statuses() {
 		if link, ok := links[status]; ok {
 			text := lock.RemediationOf(kind.String(), status, link)
-			if asks && status.UserCanLift() { // once for each answer
+			if asks && status.UserCanLift() { // only one text of an answer names request_access
 				asks = false
 				text = strings.Replace(text, "Ask the user", "Call request_access, or ask the user", 1)
 			}

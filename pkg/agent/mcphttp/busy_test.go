@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
 )
 
-// A request that the gate refuses gets JSON-RPC with its own id at the endpoint, and a sentence
-// elsewhere.
+// If the gate refuses a request to an endpoint, the answer is JSON-RPC with the id of the request.
+// At other addresses the answer is a sentence.
 func TestRefuseBusy(t *testing.T) {
 	for path, want := range map[string]string{
 		"/mcp":         `{"jsonrpc":"2.0","id":7,"error":{"code":503,"message":"the gateway has too many requests in flight, and did nothing with this one: send it again"}}`,
@@ -27,10 +27,11 @@ func TestRefuseBusy(t *testing.T) {
 	}
 }
 
-// Streams above the gate's limit are refused. Streams below the limit use no place of a request.
+// Streams above the gate's limit are refused. Streams below the limit do not count as
+// requests in flight.
 func TestHeldByTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const requests, streams = 40, 20 // a quarter of twice as many connections
+		const requests, streams = 40, 20 // there are twice as many connections as requests, and a quarter may be streams
 		gate := capacity.NewGate(capacity.Limits{Memory: requests * 80 << 10, Descriptors: 1 << 20}, nil)
 		o, ending := laptop(), make(chan struct{})
 		o.Ending = ending

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// checkHost refuses a loopback connection whose Host header is not loopback. A page that rebound
-// its own name to this machine sends such requests.
+// checkHost refuses a loopback connection whose Host header is not loopback. Such
+// requests come from web pages whose host name was rebound to this machine (DNS rebinding).
 func (h *handler) checkHost(r *http.Request) *mcp.Error {
 	if h.proxied || hostname.IsLoopback(r.Host) {
 		return nil

@@ -53,7 +53,7 @@ func listening(t testing.TB, filter string) *http.Request {
 	return modern.request(t, "subscriptions/listen", `"notifications":{`+filter+`}`)
 }
 
-// ended checks that a call ends, for tests of a stream's end.
+// ended checks that the stream of a call ends without another message.
 func (c *openCall) ended(t *testing.T) {
 	t.Helper()
 	if got := c.next(); got != "" {
@@ -164,7 +164,7 @@ func TestHeldEnds(t *testing.T) {
 				t.Errorf("the stream ended after %v, want 24 h", took)
 			}
 			if n := len(w.comments); n < 5000 || n > 6000 { // every 15 s, checked every 2 s
-				t.Errorf("%d comments", n)
+				t.Errorf("%d comments, want 5000 to 6000", n)
 			}
 		})
 	})
@@ -237,8 +237,8 @@ func TestHeldEndsWithItsUser(t *testing.T) {
 	})
 }
 
-// If all places are used, the oldest stream of the agent with the most streams ends. An agent at
-// its own limit is refused.
+// If the number of streams is at its limit, a new stream ends the oldest stream of the agent that
+// has the most streams. If an agent is at its own limit, its new stream is refused.
 func TestHeldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ending := make(chan struct{})
@@ -311,7 +311,7 @@ func TestHeldOfAnonymousClients(t *testing.T) {
 
 // The official client gets a notification that the list has changed, in both protocols.
 func TestGoClientGetsChanges(t *testing.T) {
-	t.Parallel() // it waits for the gateway's next look
+	t.Parallel() // it waits until the gateway reads the list again
 	b := newChanging()
 	ending := make(chan struct{})
 	o := laptop()
@@ -380,7 +380,7 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// A leaver is a backend that triggers an event before its answers.
+// A leaver is a backend that calls the function before when a request opens a session.
 type leaver struct {
 	*backend
 	before func()

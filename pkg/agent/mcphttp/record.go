@@ -70,7 +70,7 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 		return slog.LevelDebug, false, []slog.Attr{slog.String("refusal", "the client cancelled the request")}
 	case err == nil:
 		return slog.LevelInfo, false, nil
-	case errors.Is(err.Err, errBusy): // the gate counts these
+	case errors.Is(err.Err, errBusy): // the gate counts these refusals
 		return slog.LevelDebug, false, nil
 	case q.clientGone(ctx, err): // nobody reads the answer, and nothing failed
 		return slog.LevelDebug, false, []slog.Attr{slog.String("refusal", "the client is gone")}
@@ -127,8 +127,8 @@ func (h *handler) described(ctx context.Context, q *request, id string, took tim
 	return attrs
 }
 
-// audit writes the audit line of a call. If the line goes to the log, audit returns its members
-// instead, or nil.
+// audit writes the audit line of a call. If audit lines are part of the log, it returns the members
+// of the line for the log line of the request, and otherwise nil.
 func (h *handler) audit(r *http.Request, q *request, failed bool, took time.Duration) []slog.Attr {
 	if !h.isAudited(q) {
 		return nil
@@ -159,7 +159,7 @@ func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed b
 	e.Trace = mcp.TraceID(r.Header.Get("Traceparent"))
 	l := e.End(time.Now())
 	if h.opts.Audit != nil {
-		_ = h.opts.Audit.Write(context.WithoutCancel(r.Context()), l) // it logs its own errors
+		_ = h.opts.Audit.Write(context.WithoutCancel(r.Context()), l) // Write logs its own errors
 	}
 	return l
 }

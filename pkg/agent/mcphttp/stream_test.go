@@ -75,7 +75,7 @@ func messages(t testing.TB, body string) (out []string) {
 		}
 		data, ok := strings.CutPrefix(event, "event: message\ndata: ")
 		if !ok || !json.Valid([]byte(data)) || strings.ContainsAny(data, "\r\n") {
-			t.Fatalf("no event: %q", event)
+			t.Fatalf("not an event with a message: %q", event)
 		}
 		out = append(out, data)
 	}
@@ -154,7 +154,7 @@ func TestStreams(t *testing.T) {
 	golden.Check(t, "testdata/streams.golden", out.String())
 }
 
-// The answer is JSON if the client accepts only JSON, and if the platform cannot send an answer in
+// The answer is JSON if the client accepts only JSON, or if the platform cannot send an answer in
 // parts.
 func TestNoStream(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
@@ -376,8 +376,8 @@ func TestStreamClientGone(t *testing.T) {
 	}
 }
 
-// A client that does not read delays the call for a bounded time, and its server's messages use
-// bounded memory.
+// If a client does not read, it delays its call only for a bounded time. Meanwhile the messages of
+// the called server use bounded memory.
 func TestStreamClientStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		result := make(chan time.Duration, 1)

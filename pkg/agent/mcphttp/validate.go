@@ -56,7 +56,7 @@ func (s shape) fits(value json.RawMessage) bool {
 		return false
 	}
 	if s.members != nil {
-		o, _ := rawjson.Split(value, rawjson.Lenient) // cannot fail: split before
+		o, _ := rawjson.Split(value, rawjson.Lenient) // cannot fail: the message was parsed before
 		for _, m := range o {
 			if want, checked := s.members[m.Name]; checked && !want.fits(m.Value) {
 				return false
@@ -64,7 +64,7 @@ func (s shape) fits(value json.RawMessage) bool {
 		}
 	}
 	if s.items != nil {
-		list, _ := rawjson.Elements(value) // cannot fail: split before
+		list, _ := rawjson.Elements(value) // cannot fail: the message was parsed before
 		for _, item := range list {
 			if !s.items.fits(item) {
 				return false

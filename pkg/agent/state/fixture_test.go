@@ -57,7 +57,8 @@ func (h *fixture) fail(what string, err error) {
 	h.errs[what] = err
 }
 
-// reads returns and forgets which objects were read, and how often the feed was read.
+// reads returns which objects were read since its last call, and how often the changed approvals
+// were read.
 func (h *fixture) reads() (objects []string, feeds int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +67,7 @@ func (h *fixture) reads() (objects []string, feeds int) {
 	return objects, feeds
 }
 
-// configure stores a config of servers, given as name and settings.
+// configure stores a config of servers. Each argument is a name, or a name, a space and settings.
 func (h *fixture) configure(servers ...string) {
 	h.T.Helper()
 	settings := map[string]string{}
@@ -77,7 +78,8 @@ func (h *fixture) configure(servers ...string) {
 	h.ConfigureOnly(settings)
 }
 
-// A listing is one server's tools in a catalog: name → description.
+// A listing is the content of a catalog: server → name of a tool → description. A nil map of tools
+// means that the server did not load.
 type listing map[string]map[string]string
 
 // publish stores a catalog as a sync would now, with the approval records in the store.
@@ -172,7 +174,7 @@ func withTools(t *testing.T) *fixture {
 	return h
 }
 
-// atStart is the state of withTools.
+// atStart has the statuses of the tools of withTools.
 var atStart = map[string]lock.Status{
 	"files:read": lock.None, "files:write": lock.None, "mail:send": lock.PendingApproval,
 }

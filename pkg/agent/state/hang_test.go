@@ -39,8 +39,8 @@ func (h *fixture) hang(what hangs) (answer func()) {
 // unlockTime is how long a tool may stay locked after a store answers again.
 const unlockTime = 5 * time.Second
 
-// Hanging stores lock tools only after the last data is too old, and until at most five seconds
-// after the stores answer.
+// If stores hang, tools become locked only when the last data is too old. At most five seconds
+// after the stores answer again, the tools are callable again.
 func TestLoaderHangingStores(t *testing.T) {
 	all := hangs{true, true, true, true}
 	for name, what := range map[string]hangs{
@@ -63,7 +63,8 @@ func TestLoaderHangingStores(t *testing.T) {
 	}
 }
 
-// hangFor makes stores hang once, for a time, under a loader that has read them, or a cold one.
+// hangFor makes stores hang once, for the time lasts. If cold is set, the loader has read nothing
+// before. If late is set, outdated reads do not see the records.
 func hangFor(t *testing.T, what hangs, late, cold bool, lasts time.Duration) {
 	h := withTools(t)
 	if late {

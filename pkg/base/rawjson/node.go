@@ -142,7 +142,8 @@ func (n *Node) Is(b bool) bool {
 }
 
 // Get returns a member of an object, or nil. If a key occurs twice, the last member counts, as in
-// most JSON readers. A checked definition has no such pair.
+// most JSON readers. A definition that passed the checks has no key
+// twice.
 func (n *Node) Get(key string) *Node {
 	if !n.Object() {
 		return nil

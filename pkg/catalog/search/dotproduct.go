@@ -53,7 +53,7 @@ func (v *vector) pairProducts(dots []int32, b []byte) {
 func (v *vector) pairProduct(b []byte) int {
 	const (
 		low    = 0x000000ff_000000ff
-		signs  = 0x80808080_80808080 // makes each int8 a number 0…255, 128 greater
+		signs  = 0x80808080_80808080 // x ^ signs adds 128 to each int8 of x, so that it is from 0 to 255
 		offset = 128
 	)
 	b = b[:len(v.codes)]
@@ -66,7 +66,8 @@ func (v *vector) pairProduct(b []byte) int {
 		s1 += p[4]*(y&low) + p[5]*(y>>8&low) + p[6]*(y>>16&low) + p[7]*(y>>24&low)
 		pairs, b = pairs[8:], b[16:]
 	}
-	// The sum of the lower halves is between −2³¹ and 2³¹, so half a unit rounds it away.
+	// The sum of the lower halves is between −2³¹ and 2³¹, so adding 2³¹ rounds it
+	// away.
 	sum := int(int32((s0 + s1 + 1<<31) >> 32))
 	for i, code := range v.codes[len(v.codes)-len(b):] {
 		sum += int(code) * (int(int8(b[i])) + offset)

@@ -56,7 +56,8 @@ func (d Doc) texts() [fields]string {
 }
 
 // schemaText returns the names of a schema's top-level properties, and their descriptions and enum
-// values. They are sorted by name, because key order means nothing. Any other schema has no text.
+// values. They are sorted by name, because key order means nothing. A schema without properties has
+// no text.
 func schemaText(schema json.RawMessage) (names, text string) {
 	properties, _ := rawjson.Split(rawjson.Get(schema, "properties"), rawjson.Lenient)
 	slices.SortFunc(properties, func(a, b rawjson.Member) int { return strings.Compare(a.Name, b.Name) })

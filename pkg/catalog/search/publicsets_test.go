@@ -8,7 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// publicSets loads the sets for the choice of parameters. They are not part of this repository.
+// publicSets loads the judged queries by which the parameters of the ranking were chosen. They are
+// not part of this repository.
 func publicSets(t testing.TB) []*judgedSet {
 	t.Helper()
 	data := local.Data(t, ".")

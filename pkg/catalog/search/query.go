@@ -29,7 +29,7 @@ type Query struct {
 // A queryWord is a word of a query.
 type queryWord struct {
 	text, stem string
-	at         int // position of the stem in the query
+	at         int // index of the stem in [Query.stems]
 	weight     float64
 }
 
@@ -39,7 +39,7 @@ func (ix *Index) Query(text string) Query {
 	in := intentOf(text)
 	kept := in.withoutNegated(text)
 	q := ix.query(kept, literals(kept))
-	if len(q.words) == 0 && len(in.clauses) > 0 { // the negated clauses name the objects
+	if len(q.words) == 0 && len(in.clauses) > 0 { // only negated clauses name objects, so keep their objects
 		for i := range in.clauses {
 			in.clauses[i].to = in.clauses[i].object
 		}

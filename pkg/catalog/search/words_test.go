@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The operator's words alone find a tool, and do not change its meaning.
+// A query with only a word of the operator finds the tool with this word. The words do not change
+// the vector of the tool.
 func TestWords(t *testing.T) {
 	plain := []Doc{
 		{Name: "get_shelf", Server: "weread", Description: "List the books of the user."},

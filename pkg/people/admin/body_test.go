@@ -10,7 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// Every operation reads the body, up to a limit, before it answers, even if it takes none.
+// Every operation reads the body, up to a limit, before it answers. This is true even for
+// operations that need no body.
 func TestBodyIsRead(t *testing.T) {
 	h := newFixture(t)
 	for _, path := range []string{"/admin/sync", "/admin/approvals/restore", "/admin/approvals/accept", "/admin/nowhere"} {
@@ -22,7 +23,7 @@ func TestBodyIsRead(t *testing.T) {
 			w := &firstByte{ResponseRecorder: httptest.NewRecorder(), body: body}
 			h.Console.API.ServeHTTP(w, r.WithContext(ctx))
 			if w.Code == 0 || (w.left > 0) != rest {
-				t.Errorf("%s: %d bytes of %d were unread at the answer %d", path, w.left, size, w.Code)
+				t.Errorf("%s: %d bytes of %d were unread when the answer %d began", path, w.left, size, w.Code)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ func TestItems(t *testing.T) {
 	d.Sync()
 	page := admintest.Into[decide.Page](d, "/admin/tools?status=pending_approval&server=mail", "")
 	if page.Total != 3 {
-		t.Fatalf("%d items wait: %+v", page.Total, page.Tools)
+		t.Fatalf("%d items wait, want 3: %+v", page.Total, page.Tools)
 	}
 	for _, kind := range []string{"prompt", "resource"} {
 		t.Run(kind, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestItems(t *testing.T) {
 				t.Errorf("history: %+v", h)
 			}
 			if detail := d.Problem(http.StatusNotFound, "/admin/"+kind+"s/mail/none", ""); !strings.Contains(detail, "no "+kind) {
-				t.Errorf("none: %s", detail)
+				t.Errorf("an unknown item: %s", detail)
 			}
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// A tool that is nested too deeply waits, the answers give the reason, and nobody can approve it.
-// Everything except approving works.
+// A tool whose definition is nested too deeply waits for an approval that nobody can give, and the
+// answers say why. All other actions work.
 func TestNestedDefinition(t *testing.T) {
 	h := newFixture(t)
 	const address = "/admin/tools/fs/read_file"

@@ -50,7 +50,7 @@ func TestNoButtonIsRefused(t *testing.T) {
 				require.OK(t, err)
 				_, pattern := mux.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodPost, to.String(), nil))
 				target, ok := all[pattern]
-				if target.server != "" && !strings.HasPrefix(to.Path, "/admin/requests/") { // requests are all about one server
+				if target.server != "" && !strings.HasPrefix(to.Path, "/admin/requests/") { // all requests of the stage are about one server
 					target.server = strings.Split(to.Path, "/")[3]
 				}
 				if m[3] != "" && target.server != "" && !strings.HasPrefix(to.Path, a.sent+"/") {
@@ -64,11 +64,12 @@ func TestNoButtonIsRefused(t *testing.T) {
 		}
 	}
 	if offered["viewer"] == 0 || offered["viewer"] >= offered["approver of mail"] || offered["approver of fs"] >= offered["approver"] || offered["approver"] >= offered["operator"] {
-		t.Errorf("buttons: %v", offered)
+		t.Errorf("number of buttons: %v; want more for a role with more rights", offered)
 	}
 }
 
-// setBackHere restores the old store, and keeps the caller of the stage.
+// setBackHere restores an old state of the store, and syncs. It does not change the caller of the
+// stage.
 func (s *stage) setBackHere() {
 	s.RestoreOldStore()
 	s.Sync()
@@ -124,8 +125,8 @@ func TestSheetOfOtherServers(t *testing.T) {
 	}
 }
 
-// If an operator removes a role while a page is open, its form decides nothing, and the answer
-// keeps the typed text.
+// If an operator removes a person's role while the person has a page open, the form of the page
+// decides nothing. The answer keeps the typed text.
 func TestRoleTakenAway(t *testing.T) {
 	h := newStage(t)
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send")

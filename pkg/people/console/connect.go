@@ -95,7 +95,7 @@ type seenPart struct {
 	SeesClients bool   // this process sees the clients
 	Agent       string // only its requests count; empty means all agents
 	Visits      []connect.Visit
-	Tried       bool // the page uses the token's last use, since this process sees no clients
+	Tried       bool // the page shows the last use of the token, since this process sees no clients
 	Used        time.Time
 	Trouble     bool // the store of tokens does not answer
 
@@ -110,8 +110,8 @@ var authNames = map[connect.Auth]string{
 	connect.None: "no credentials", connect.Bearer: "an agent token", connect.OAuth: "a sign-in with a browser", connect.Signed: "a signature of AWS",
 }
 
-// client shows one client's page. Only requests after the time in the URL count. A URL without a time
-// is redirected to one with the current time.
+// client shows one client's page. Only requests after the time in the URL count. A URL without a
+// time is redirected to one with the current time.
 func (c *Console) client(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p, err := c.clientPage(r, query)
@@ -132,8 +132,8 @@ func (c *Console) client(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "client", p)
 }
 
-// makeClientToken creates the token of the form on a client's page. As on the page of tokens, only
-// this answer shows its text.
+// makeClientToken creates the token of the form on a client's page. Only this answer shows the text
+// of the token, as on the page of tokens.
 func (c *Console) makeClientToken(w http.ResponseWriter, r *http.Request) {
 	typed := r.PostForm
 	query := url.Values{}
@@ -230,8 +230,8 @@ func leastToken(g decide.Guide) *tokenForm {
 	return f
 }
 
-// readSince returns the time in milliseconds after which requests count, or the zero time if it is
-// invalid.
+// readSince parses the time after which requests count, in milliseconds. It returns the zero time
+// if s is invalid.
 func readSince(s string) time.Time {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n <= 0 {

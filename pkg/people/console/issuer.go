@@ -284,8 +284,8 @@ const (
 	maxParts      = 2
 )
 
-// pendingKind returns the kind of these cookies. Unlike session cookies, browsers must send them
-// when the issuer redirects back.
+// pendingKind returns the kind of the cookies of a running sign-in. Unlike session cookies,
+// browsers must send them when the issuer redirects back.
 func (c *Console) pendingKind(r *http.Request) cookieKind {
 	k := c.cookieKind(r)
 	k.sameSite = http.SameSiteLaxMode
@@ -319,7 +319,8 @@ func (c *Console) pending(r *http.Request) string {
 }
 
 // ownLogin returns the address of the sign-in page at the base URL, if a browser on this machine
-// uses another name of the machine. Cookies differ by name, so the sign-in would fail there.
+// uses another name of the machine. The browser would send no cookies from that name to
+// the base URL, so the sign-in would fail.
 // Otherwise ownLogin returns "".
 func (c *Console) ownLogin(r *http.Request, next string) string {
 	base, err := url.Parse(c.o.BaseURL)

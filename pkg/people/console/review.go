@@ -118,7 +118,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	p.fillRights()
 	for _, action := range t.Facts.Actions() {
 		if action == approval.ActionUndo {
-			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // otherwise the message has the button
+			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // otherwise the message on the page has the Undo button
 			continue
 		}
 		p.Actions = append(p.Actions, action)
@@ -128,7 +128,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	c.render(w, r, status, "review", p)
 }
 
-// viewOf returns the view of an item that r asks for.
+// viewOf returns what the page shows of an item, in the view that r asks for.
 func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
 	v := itemView{kind: id.Kind, Tool: t, View: r.URL.Query().Get("view"), ItemPage: toolLink(rootOf(r), id, nil)}
 	if v.Own = v.ItemPage; !slices.ContainsFunc(views[id.Kind], func(x viewLink) bool { return x.View == v.View }) {
@@ -182,7 +182,7 @@ func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool
 	return nil
 }
 
-// nameOf returns a short name for the items that f chooses.
+// nameOf returns a short name for the items that f selects.
 func nameOf(f decide.Filter) string {
 	var parts []string
 	mine := map[string]string{"yes": "yours"}[f.Mine]

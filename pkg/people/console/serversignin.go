@@ -69,7 +69,7 @@ func (c *Console) startServerSignIn(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		e := c.o.Service.Explain(r.Context(), "sign-in", err)
 		text := sentence(e.Detail)
-		if oauth.CodeOf(err) == oauth.NotRegistered { // some issuers accept only loopback
+		if oauth.CodeOf(err) == oauth.NotRegistered { // some issuers accept only callbacks at loopback addresses
 			text += " " + useCommand(name)
 		}
 		c.showServer(w, r, e.Status, text)
@@ -90,7 +90,7 @@ func (c *Console) startServerSignIn(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// useCommand names the command that signs in another way.
+// useCommand returns the advice to sign in with a command instead.
 func useCommand(server string) string {
 	return "On your own machine, use: portcullis servers login " + server + "."
 }
@@ -115,8 +115,9 @@ func (c *Console) serverCookieName(r *http.Request) string {
 	return serverCookie
 }
 
-// finishServerSignIn handles the callback. The cookie of the session does not arrive after a link
-// of another site, so only the sealed state says who began the sign-in.
+// finishServerSignIn handles the callback. When another site sends the browser here,
+// the browser does not send the cookie of the session. So only the sealed state says who began the
+// sign-in.
 func (c *Console) finishServerSignIn(w http.ResponseWriter, r *http.Request) {
 	p := &serverSignedInPage{
 		Page: Page{Title: "Sign-in at a server", Here: "-"}, Link: rootOf(r) + "admin/servers",
@@ -162,7 +163,8 @@ func (c *Console) endServerSignIn(w http.ResponseWriter, r *http.Request) {
 	redirectTo(w, http.StatusSeeOther, "../"+url.PathEscape(name)+"?did="+did)
 }
 
-// signOutMessage returns the result of a sign-out that the address names.
+// signOutMessage returns the texts about the result of a sign-out, which is in the query of the
+// URL.
 func signOutMessage(r *http.Request) (message, problem string) {
 	if !fromHere(r) {
 		return "", ""

@@ -22,8 +22,8 @@ type tryPage struct {
 	Groups  []tryGroup
 	Listed  int // tools in the agent's menu
 	Answer  excerpt
-	Bytes   int // of the answer
-	NoNames string
+	Bytes   int    // of the answer
+	NoNames string // why the page does not list the known agents; "": it does
 }
 
 // A tryGroup is the tools of one group.

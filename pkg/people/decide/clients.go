@@ -14,8 +14,7 @@ import (
 
 // seenAgents returns the ids of agents that called the gateway, as far as this process knows them
 // without a query that costs money. If calls are counted, these are the agents whose calls were
-// counted. Otherwise these are the agents that requested access, and an agent that never requested
-// access is missing if another process answers its calls.
+// counted. Otherwise these are only the agents that requested access.
 func (d *Service) seenAgents(ctx context.Context) (ids []string, err error) {
 	if counted, ok := d.o.Usage.(usage.AgentSource); ok {
 		return counted.Agents(ctx)

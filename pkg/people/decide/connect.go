@@ -13,15 +13,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// The endpoints that belong to no single toolset.
+// The paths of the endpoints. The path of a toolset is endpointToolset and its name.
 const (
 	endpoint         = "/mcp"
 	endpointReadOnly = "/mcp/readonly"
 	endpointToolset  = "/mcp/x/"
 )
 
-// Endpoints returns the paths for agents, the widest first: the fixed ones, and one for each toolset
-// and each enabled server.
+// Endpoints returns the paths for agents, the widest first: the fixed ones, and one for each
+// toolset and each enabled server.
 func (d *Service) Endpoints(ctx context.Context) []string {
 	out := []string{endpoint, endpointReadOnly}
 	st := d.states.Load(ctx)

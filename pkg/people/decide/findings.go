@@ -17,7 +17,7 @@ type Finding struct {
 	New     bool   `json:"new,omitempty" doc:"another definition is approved, and it does not have this finding"`
 }
 
-// The values of [Filter.Finding] that are no codes.
+// The values of [Filter.Finding] that are not codes of findings.
 const (
 	findingAny    = "any"
 	findingSevere = "severe"
@@ -38,7 +38,7 @@ const (
 	foundNone   findingSet = 1 << 61
 )
 
-// has reports whether a filter's value chooses the item.
+// has reports whether a filter with this bit selects the item. Bit 0 selects every item.
 func (f findingSet) has(bit findingSet) bool { return bit == 0 || f&bit != 0 }
 
 // count returns how many kinds of findings the set has.
@@ -79,8 +79,8 @@ func findingSetOf(v *state.View, i int, codes []string) findingSet {
 	return out
 }
 
-// findingsOf returns the findings in the record's current definition. The catalog has them, unless
-// the definition is newer or no longer listed.
+// findingsOf returns the findings in the record's current definition. If the catalog does not have
+// this definition, because it is newer or no longer listed, findingsOf scans the definition.
 func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
 	kind := r.Kind
 	if i, ok := v.Find(r.ID()); ok && v.Tool(i).Definition.Hash == r.CurrentHash {
@@ -106,7 +106,7 @@ func namesIn(v *state.View) finding.Names {
 }
 
 // shownFindings returns the findings in the record's current definition with their messages. If
-// another definition was approved, findings that are new since then come first.
+// another definition was approved, findings that the approved definition does not have come first.
 func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
 	changed := len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash
 	for _, f := range findingsOf(v, r) {

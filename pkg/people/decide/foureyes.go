@@ -77,8 +77,8 @@ func asOnePerson(v *state.View, how catalog.Reconciler) catalog.Reconciler {
 }
 
 // definitionAt returns the definition with the hash. If its text is not stored, definitionAt
-// returns a definition without annotations. It counts as destructive, because its real annotations
-// are unknown.
+// returns a definition without annotations. Such a definition counts as destructive, because the
+// real annotations are unknown.
 func definitionAt(r *approval.Record, hash tool.Hash) tool.Definition {
 	switch {
 	case hash == r.CurrentHash:

@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A session from an issuer belongs to the subject; the name does not matter. It is valid as long as
-// people sign in at this issuer and with this client.
+// A session from an issuer belongs to the person with its subject; their name does not matter. The
+// session is valid only while the settings name this issuer and this client.
 func TestSessionOfAnIssuer(t *testing.T) {
 	const client = "https://login.example.com gate"
 	person := func(name, sub string) signin.Person {

@@ -22,14 +22,14 @@ var (
 	modes  = []approval.Mode{approval.Manual, approval.OnChange, approval.Off}
 )
 
-// A truth is the expected state of a tool, computed from its events alone: who approved what, and
-// whether a person refused it.
+// A truth is the expected state of a tool. It is computed only from the tool's events: which hashes
+// were approved or blocked, and whether a person disabled the tool.
 type truth struct {
 	blessed  map[tool.Hash]bool // hashes that a person or a baseline approved at this URL
-	persons  map[tool.Hash]bool // that a person approved
+	persons  map[tool.Hash]bool // hashes that a person approved
 	blocked  map[tool.Hash]bool
 	last     tool.Hash // the newest of the blessed hashes
-	endorsed tool.Hash // approved last by a person
+	endorsed tool.Hash // the hash that a person approved last
 	disabled bool
 }
 
@@ -46,7 +46,7 @@ type life struct {
 	url     string
 	trace   []string
 
-	before  *approval.Record // the last decision, while it can be undone
+	before  *approval.Record // the record before the last decision, while that decision can be undone
 	beliefs truth            // the expected state before that decision
 }
 
@@ -135,7 +135,8 @@ func (v *truth) block(h tool.Hash) {
 	}
 }
 
-// undo undoes the last decision. If that is too late, it checks that UndoDecision refuses.
+// undo undoes the last decision. If there is none, or if it is too late to undo it, undo checks
+// that UndoDecision refuses.
 func (l *life) undo(t *testing.T, now time.Time) {
 	l.did("undo")
 	next, e, err := approval.UndoDecision(*l.record, l.record.Rev, "bob", now)
@@ -190,7 +191,7 @@ func (l *life) check(t *testing.T) {
 		for _, h := range hashes {
 			disabled, approved := approval.Facts(l.record, mode, h)
 			if (disabled == lock.Yes) != (l.disabled || l.blocked[h]) {
-				t.Fatalf("%s is disabled: %v after %q", h, disabled, l.trace)
+				t.Fatalf("%s: disabled = %v, want the opposite, after %q", h, disabled, l.trace)
 			}
 			if mode == approval.Off {
 				continue
@@ -274,16 +275,17 @@ func TestTransitionsLeaveTheirInput(t *testing.T) {
 	}
 }
 
-// inCatalog returns what a catalog of an earlier version keeps of r. Present catalogs also keep
-// the blocks.
+// inCatalog returns r as a catalog of an earlier program version stores it. Catalogs of this
+// version also store which definitions are blocked.
 func inCatalog(r approval.Record) approval.Record {
 	r.Endorsed = r.Endorsement()
 	r.Blocked, r.ApprovedBefore, r.Undo, r.Loss, r.Unknown, r.Format = nil, nil, nil, nil, nil, 0
 	return r
 }
 
-// A definition that is blocked in the store or in the catalog is never callable. This holds for
-// every loss of the store, every settlement, and every change at the server.
+// A definition that is blocked in the store or in the catalog is never callable. This is so
+// whatever the store lost, whatever a person decided about the loss, and whatever the server lists
+// later.
 func TestBlocksOutliveLosses(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 4))

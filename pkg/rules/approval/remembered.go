@@ -66,8 +66,8 @@ func (r Record) Earlier() (Remembered, bool) {
 // isPersons reports whether a known person made the decision.
 func (m Remembered) isPersons() bool { return m.By != "" && m.By != Sync }
 
-// Endorsement returns the last approval by a person. The record of an earlier program has no such
-// field, so Endorsement searches its earlier approvals.
+// Endorsement returns the last approval by a person. The record of an earlier program lacks
+// the field Endorsed, so Endorsement looks at the newest of its earlier approvals.
 func (r Record) Endorsement() Remembered {
 	if r.Endorsed.Hash == "" && len(r.ApprovedBefore) > 0 && r.ApprovedBefore[0].Hash == r.ApprovedHash && r.ApprovedBefore[0].isPersons() {
 		return r.ApprovedBefore[0]

@@ -15,7 +15,7 @@ const Sync = "sync"
 // The actions of an [Entry].
 const (
 	ActionBaseline = "baseline" // approved as part of a server's first list
-	ActionObserve  = "observe"  // seen for the first time; waits
+	ActionObserve  = "observe"  // seen for the first time; waits, unless approval is off
 	ActionChange   = "change"   // the definition differs from the approved one, or a waiting one changed
 	ActionRestore  = "restore"  // the definition is the approved one again
 	ActionMove     = "move"     // the server is at another URL; earlier approvals no longer count
@@ -55,10 +55,10 @@ type Observation struct {
 // none). It returns the record to store and its audit line (nil: no line). If changed is false
 // there is nothing to store.
 //
-// Observe approves in two cases: a baseline approves a tool without a record, and Remember
-// approves again what a person approved earlier at this server. All other decisions, and what
-// waits, outlive changes of definition, mode and config. A write of Observe cannot be undone, nor
-// can the decision before it.
+// Observe approves in two cases: a baseline approves a tool without a record, and Remember approves
+// again what a person approved earlier at this server. All other decisions stay when the
+// definition, the mode or the config changes, and a definition that waits still waits. A write of
+// Observe cannot be undone, nor can the decision before it.
 func Observe(r *Record, d Observation) (next Record, e *Entry, changed bool) {
 	switch {
 	case d.Hash == "": // there is nothing to compare; Facts keeps the tool locked
@@ -131,7 +131,7 @@ func (r *Record) compare(d Observation) (action string) {
 			action = ActionChange
 		}
 	}
-	if len(r.Current) == 0 && len(d.Definition) > 0 { // a recovery lacked the text
+	if len(r.Current) == 0 && len(d.Definition) > 0 { // the record was recovered from a catalog without the text
 		r.Current, action = d.Definition, cmp.Or(action, unrecorded)
 	}
 	return action
@@ -178,7 +178,7 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	}
 	userDisabled = lock.FactOf(r != nil && (r.Disabled || r.IsBlocked(hash)))
 	switch {
-	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // it may be blocked: hash is unknown
+	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // without a hash, it is unknown whether it is blocked
 		return lock.Unknown, lock.Unknown
 	case mode == Off:
 		return userDisabled, lock.Yes

@@ -23,7 +23,7 @@ const (
 	ActionAsked          = "request"              // an agent, or its user, asked for a locked item
 	ActionWithdrawn      = "request_withdrawn"    // an agent, or its user, withdrew the request
 	ActionDecided        = "request_decided"      // a person decided; the note says what
-	ActionUnsent         = "notice_given_up"      // a notice could not be sent for a day
+	ActionUnsent         = "notice_given_up"      // the gateway gave up sending a notice after a day
 	ActionConnected      = "server_sign_in"       // a person signed the gateway in to a server
 	ActionDisconnected   = "server_sign_out"      // a person ended such a sign-in
 	ActionEnded          = "connection_ended"     // the gateway's sign-in at a server ended

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Values are named values for a server that may be secret: HTTP headers, by canonical name, or
-// variables of a program's environment.
+// Values are named values for a server: HTTP headers, by canonical name, or variables of a
+// program's environment. The values may be secret.
 type Values map[string]secret.Text
 
 // Plain returns the values in plain text, with references such as ${env:NAME} not yet replaced;
@@ -90,7 +90,7 @@ func (c *checker) headerValue(n *rawjson.Node, path, name string) {
 // inClear is the warning about a credential that every reader of the file can see.
 const inClear = "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}"
 
-// value checks the ${…} references in a named value.
+// value checks the ${…} references in a named value, and warns about a credential in clear.
 func (c *checker) value(n *rawjson.Node, path, name string) {
 	if found, ok := c.references(n, path); ok && !found && secret.Looks(name, n.Text) {
 		c.warn(n, path, inClear)

@@ -2,5 +2,5 @@
 
 package config
 
-// raceDetector says whether times are meaningless.
+// raceDetector says whether the race detector is on. If it is on, measured times mean nothing.
 const raceDetector = false

@@ -51,8 +51,8 @@ func TestOwner(t *testing.T) {
 		}
 		seen[owner], hashes[hash] = what, what
 	}
-	if len(seen) != 15 { // a client alone is one owner, with sub and without
-		t.Errorf("%d owners", len(seen))
+	if len(seen) != 15 { // the first two tokens have the same owner: a client without a user
+		t.Errorf("%d owners, want 15", len(seen))
 	}
 }
 

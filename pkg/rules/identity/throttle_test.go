@@ -37,7 +37,7 @@ func TestThrottleSparesJWTs(t *testing.T) {
 			v := both(t, i, s, c, 0)
 			for range 25 {
 				if _, err := v.Authenticate(with(t, bad())); err == nil {
-					t.Fatal("Authenticate accepted it")
+					t.Fatal("a bad credential is accepted")
 				}
 			}
 			if _, err := v.Authenticate(with(t, i.Token(audience, nil))); err != nil {
@@ -62,7 +62,7 @@ func TestThrottleCountsLookUps(t *testing.T) {
 		t.Errorf("the store was read %d times", s.reads)
 	}
 	if _, err := v.Authenticate(with(t, good)); err != nil {
-		t.Errorf("a good token after them: %v", err)
+		t.Errorf("a good token after bad credentials: %v", err)
 	}
 }
 

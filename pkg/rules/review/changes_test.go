@@ -13,7 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/allocated"
 )
 
-// A change is computed once for two definitions, and again for any others.
+// Changes computes the change from one definition to another once, and caches it. It never returns
+// the change of two other definitions.
 func TestChanges(t *testing.T) {
 	var c review.Changes
 	parsed := func(kind tool.Kind, raw string) tool.Definition { return tool.KeptItem(kind, []byte(raw)) }

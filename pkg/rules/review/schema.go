@@ -12,7 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// maxDepth is how deep schemas are walked. A deeper part is one item.
+// maxDepth is how deep schemas are walked. A deeper part is reported as a
+// whole.
 const maxDepth = 64
 
 // top walks the schema of all parameters, or of the result.
@@ -117,7 +118,7 @@ func (w *walk) words(key, path string, p pair) bool {
 	return true
 }
 
-// countWords returns how many words were inserted and deleted, in words.
+// countWords returns how many words were inserted and deleted, as a text such as "+3 −1 word".
 func countWords(runs []Run) string {
 	var n [Insert + 1]int
 	for _, r := range runs {
@@ -175,7 +176,7 @@ func (w *walk) required(path string, p, schema pair) bool {
 				continue
 			}
 			known = true
-			if (before[kid.Text] == nil) == (now[kid.Text] == nil) { // otherwise it is reported with the property
+			if (before[kid.Text] == nil) == (now[kid.Text] == nil) { // otherwise the outline of the property says it
 				do(kid.Text)
 			}
 		}
@@ -294,7 +295,7 @@ func (w *walk) bound(key, path string, p pair, sign float64) bool {
 		a, errA := strconv.ParseFloat(p.a.Text, 64)
 		b, errB := strconv.ParseFloat(p.b.Text, 64)
 		switch {
-		case errA != nil || errB != nil || a == b: // equal in this comparison, but not the same
+		case errA != nil || errB != nil || a == b: // not comparable, or different texts for the same number
 			why = riskUnknown
 		case (b-a)*sign < 0:
 			why = riskMore
@@ -318,7 +319,8 @@ func (w *walk) rule(key, path string, p pair) bool {
 	return true
 }
 
-// annotation reports a hint about the tool. An absent one has the default of the protocol.
+// annotation reports a hint about the tool. An absent hint has the default value of the
+// protocol.
 func (w *walk) annotation(key string, p pair) {
 	why := ""
 	switch key {
@@ -345,10 +347,11 @@ func join(path, name string) string {
 	return clip(path+"."+name, maxPath)
 }
 
-// clip returns a text in at most n characters. It reads only as much of it as needed.
+// clip returns s in readable form, shortened to at most n characters. It reads only the part of s
+// that it needs.
 func clip(s string, n int) string { return text.Clip(Readable(begin(s, n)), n) }
 
-// begin returns a prefix of s that has more than n characters if s has.
+// begin returns a prefix of s. If s has more than n characters, the prefix has more than n, too.
 func begin[T string | json.RawMessage](s T, n int) string {
 	return string(s[:min(len(s), (n+1)*utf8.UTFMax)])
 }

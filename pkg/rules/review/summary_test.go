@@ -34,19 +34,20 @@ func items(c review.Change) (out []string) {
 	return out
 }
 
-// The summaries of input schemas: members without the braces, and the expected items.
+// TestSummarizeInput summarizes changes of input schemas. The table has the members of each schema,
+// without its braces.
 func TestSummarizeInput(t *testing.T) {
 	for _, tt := range []struct {
 		name, before, now string
 		want              []string
 	}{
 		{"the order of members", `"type":"object","properties":{"a":{},"b":{}}`, `"properties":{"b":{},"a":{}},"type":"object"`, nil},
-		{"a parameter more", `"properties":{}`, `"properties":{"run_as":{"type":"string","description":"user to run as; root is allowed"}}`,
+		{"a new parameter", `"properties":{}`, `"properties":{"run_as":{"type":"string","description":"user to run as; root is allowed"}}`,
 			[]string{`+parameter run_as | string, optional, "user to run as; root is allowed" | new power`}},
-		{"a required one more", ``, `"properties":{"n":{"type":["integer","null"]}},"required":["n"]`,
+		{"a new required parameter", ``, `"properties":{"n":{"type":["integer","null"]}},"required":["n"]`,
 			[]string{`+parameter n | "integer", "null", required | new power`}},
-		{"one less", `"properties":{"a":{"enum":["x"]}},"required":["a"]`, `"properties":{}`, []string{`-parameter a | one of "x", required | `}},
-		{"in an object", `"properties":{"f":{"properties":{}}}`, `"properties":{"f":{"properties":{"g h":{}}}}`,
+		{"a removed parameter", `"properties":{"a":{"enum":["x"]}},"required":["a"]`, `"properties":{}`, []string{`-parameter a | one of "x", required | `}},
+		{"a new parameter in an object", `"properties":{"f":{"properties":{}}}`, `"properties":{"f":{"properties":{"g h":{}}}}`,
 			[]string{`+parameter f."g h" | of any type, optional | new power`}},
 		{"in the elements of an array", `"properties":{"f":{"items":{"properties":{"x":{"type":"string"}}}}}`, `"properties":{"f":{"items":{"properties":{"x":{"type":"number"}}}}}`,
 			[]string{`~type f[].x | "string" → "number" | takes more values`}},
@@ -55,30 +56,30 @@ func TestSummarizeInput(t *testing.T) {
 		{"required in another order", `"required":["a","b"]`, `"required":["b","a"]`, []string{`~required | ["a","b"] → ["b","a"] | not judged`}},
 		{"a wider type", `"properties":{"a":{"type":"string"}}`, `"properties":{"a":{"type":["string","array"]}}`, []string{`~type a | "string" → ["string","array"] | takes more values`}},
 		{"a narrower type", `"properties":{"a":{"type":"number"}}`, `"properties":{"a":{"type":"integer"}}`, []string{`~type a | "number" → "integer" | `}},
-		{"no type", `"properties":{"a":{"type":"number"}}`, `"properties":{"a":{}}`, []string{`-type a | "number" | takes more values`}},
-		{"other values", `"properties":{"a":{"enum":["r","w"]}}`, `"properties":{"a":{"enum":["r","x","y"]}}`,
+		{"a removed type", `"properties":{"a":{"type":"number"}}`, `"properties":{"a":{}}`, []string{`-type a | "number" | takes more values`}},
+		{"new and removed values", `"properties":{"a":{"enum":["r","w"]}}`, `"properties":{"a":{"enum":["r","x","y"]}}`,
 			[]string{`+enum a | "x", "y" | takes more values`, `-enum a | "w" | `}},
 		{"values in another order", `"properties":{"a":{"enum":[1,2]}}`, `"properties":{"a":{"enum":[2,1]}}`, []string{`~enum a | in another order, or one value twice | `}},
-		{"any value", `"properties":{"a":{"enum":[1]}}`, `"properties":{"a":{}}`, []string{`-enum a | [1] | takes more values`}},
+		{"a removed enum", `"properties":{"a":{"enum":[1]}}`, `"properties":{"a":{}}`, []string{`-enum a | [1] | takes more values`}},
 		{"another default", `"properties":{"dry":{"default":true}}`, `"properties":{"dry":{"default":false}}`, []string{`~default dry | true → false | acts differently by default`}},
 		{"a higher bound", `"properties":{"a":{"maximum":10}}`, `"properties":{"a":{"maximum":1e3}}`, []string{`~bounds a | maximum 10 → 1000 | takes more values`}},
 		{"a lower bound", `"properties":{"a":{"maxLength":10}}`, `"properties":{"a":{"maxLength":9}}`, []string{`~bounds a | maxLength 10 → 9 | `}},
-		{"a lower least value", `"properties":{"a":{"minimum":1}}`, `"properties":{"a":{"minimum":-1}}`, []string{`~bounds a | minimum 1 → -1 | takes more values`}},
-		{"no bound", `"properties":{"a":{"minimum":1}}`, `"properties":{"a":{}}`, []string{`-bounds a | minimum 1 | takes more values`}},
+		{"a lower minimum", `"properties":{"a":{"minimum":1}}`, `"properties":{"a":{"minimum":-1}}`, []string{`~bounds a | minimum 1 → -1 | takes more values`}},
+		{"a removed bound", `"properties":{"a":{"minimum":1}}`, `"properties":{"a":{}}`, []string{`-bounds a | minimum 1 | takes more values`}},
 		{"bounds that a float64 cannot distinguish", `"properties":{"a":{"maximum":9007199254740993}}`, `"properties":{"a":{"maximum":9007199254740992}}`,
 			[]string{`~bounds a | maximum 9007199254740993 → 9007199254740992 | not judged`}},
 		{"another pattern", `"properties":{"a":{"pattern":"^a$"}}`, `"properties":{"a":{"pattern":"a"}}`, []string{`~bounds a | pattern "^a$" → "a" | not judged`}},
 		{"a format", `"properties":{"a":{"format":"uri"}}`, `"properties":{"a":{"format":"email"}}`, []string{`~format a | "uri" → "email" | `}},
 		{"a description", `"properties":{"a":{"description":"the user"}}`, `"properties":{"a":{"description":"the root user"}}`, []string{`~description a | +1 word | `}},
-		{"any other members", `"additionalProperties":false`, ``, []string{`-additionalProperties | false | takes more values`}},
-		{"no other members", `"additionalProperties":{}`, `"additionalProperties":false`, []string{`~additionalProperties | {} → false | `}},
+		{"other members are allowed now", `"additionalProperties":false`, ``, []string{`-additionalProperties | false | takes more values`}},
+		{"other members are forbidden now", `"additionalProperties":{}`, `"additionalProperties":false`, []string{`~additionalProperties | {} → false | `}},
 		{"a reference", `"properties":{"a":{"$ref":"#/$defs/a"}}`, `"properties":{"a":{"$ref":"#/$defs/b"}}`, []string{`~$ref a | "#/$defs/a" → "#/$defs/b" | not judged`}},
 		{"the target of a reference", `"$defs":{"a":{"properties":{}}}`, `"$defs":{"a":{"properties":{"x":{"type":"string"}}}}`, []string{`+parameter $defs.a.x | string, optional | new power`}},
 		{"an alternative", `"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}`, `"properties":{"a":{"anyOf":[{"type":"string","format":"uri"},{"type":"null"}]}}`,
 			[]string{`+format a.anyOf[0] | "uri" | `}},
-		{"an alternative more", `"oneOf":[{}]`, `"oneOf":[{},{"a":1}]`, []string{`~oneOf | [{}] → [{},{"a":1}] | not judged`}},
+		{"a new alternative", `"oneOf":[{}]`, `"oneOf":[{},{"a":1}]`, []string{`~oneOf | [{}] → [{},{"a":1}] | not judged`}},
 		{"an unknown keyword", `"x-role":"user"`, `"x-role":"admin"`, []string{`~x-role | "user" → "admin" | not judged`}},
-		{"true in the place of a schema", `"properties":{"a":{"type":"string"}}`, `"properties":{"a":true}`, []string{`~parameter a | {"type":"string"} → true | not judged`}},
+		{"true instead of a schema", `"properties":{"a":{"type":"string"}}`, `"properties":{"a":true}`, []string{`~parameter a | {"type":"string"} → true | not judged`}},
 		{"hidden characters", `"properties":{"a":{"default":"x"}}`, `"properties":{"a":{"default":"\u202ex"}}`, []string{`~default a | "x" → "⟨U+202E⟩x" | acts differently by default`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestSummarize(t *testing.T) {
 			[]string{"~description | +3 −2 words | "}, "description +3 −2 words"},
 		{"characters between words", `{"name":"t","description":"Reads."}`, `{"name":"t","description":"Reads.\u200b"}`,
 			[]string{"~description | no words, only characters between them | "}, "description no words, only characters between them"},
-		{"a description that is no longer there", `{"name":"t","description":"Reads."}`, `{"name":"t"}`, []string{"-description | −1 word | "}, "-description"},
+		{"a removed description", `{"name":"t","description":"Reads."}`, `{"name":"t"}`, []string{"-description | −1 word | "}, "-description"},
 		{"null", `{"name":"t","description":null}`, `{"name":"t"}`, []string{"-description | null | "}, "-description"},
 		{"a title", `{"name":"t","title":"Old"}`, `{"name":"t","title":"New"}`, []string{`~title | "Old" → "New" | `}, "title"},
 		{"a higher tier", `{"name":"t","annotations":{"readOnlyHint":true}}`, `{"name":"t","annotations":{"readOnlyHint":false}}`,
@@ -115,7 +116,7 @@ func TestSummarize(t *testing.T) {
 			[]string{"-annotation idempotentHint | true | acts again when repeated", "-annotation openWorldHint | false | reaches the outside world"}, "-annotation idempotentHint, -annotation openWorldHint"},
 		{"the result", `{"name":"t","outputSchema":{"properties":{"a":{"type":"string"}}}}`, `{"name":"t","outputSchema":{"properties":{"a":{},"b":{}}}}`,
 			[]string{`-type a | "string" | `, "+result b | of any type, optional | "}, "-type a, +result b"},
-		{"a schema that is not there", `{"name":"t"}`, `{"name":"t","inputSchema":{}}`, []string{"+inputSchema | {} | "}, "+inputSchema"},
+		{"a new schema", `{"name":"t"}`, `{"name":"t","inputSchema":{}}`, []string{"+inputSchema | {} | "}, "+inputSchema"},
 		{"an unknown member", `{"name":"t","_meta":{"a":1}}`, `{"name":"t","_meta":{"a":2}}`, []string{`~_meta | {"a":1} → {"a":2} | `}, "_meta"},
 		{"a parameter and a word", `{"name":"t","description":"a b","inputSchema":{"properties":{}}}`, `{"name":"t","description":"a always b","inputSchema":{"properties":{"run_as":{}}}}`,
 			[]string{"+parameter run_as | of any type, optional | new power", "~description | +1 word | "}, "+parameter run_as, description +1 word"},
@@ -344,9 +345,9 @@ func hostileDefinitions(t testing.TB) map[string][2]tool.Definition {
 		return `{"name":"t","inputSchema":{"properties":{` + b.String() + `"z":{}}}}`
 	}
 	out := map[string][2]tool.Definition{
-		"deep":                   {definition(t, nested("1")), definition(t, nested("2"))},
-		"2500 parameters":        {definition(t, wide("string")), definition(t, wide("object"))},
-		"5000 parameters, other": {definition(t, names("a")), definition(t, names("b"))},
+		"deep":                  {definition(t, nested("1")), definition(t, nested("2"))},
+		"2500 parameters":       {definition(t, wide("string")), definition(t, wide("object"))},
+		"5000 other parameters": {definition(t, names("a")), definition(t, names("b"))},
 	}
 	for name, pair := range hostile() {
 		text := func(s string) tool.Definition {

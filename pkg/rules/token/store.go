@@ -18,7 +18,8 @@ type Store struct{ docs document.Store }
 // NewStore returns the tokens in docs.
 func NewStore(docs document.Store) *Store { return &Store{docs} }
 
-// Token returns the token as of every write that returned before Token began, or [ErrNotFound].
+// Token returns the token, or [ErrNotFound]. The result includes every write that returned before
+// the call of Token began.
 func (s *Store) Token(ctx context.Context, id string) (t Token, err error) {
 	defer document.Wrap(&err, ErrConflict, "get token %q", id)
 	d, err := document.Find(ctx, s.docs, docKey(id), ErrNotFound)

@@ -92,8 +92,8 @@ func Decode(data []byte, lastUsed string) (t Token, err error) {
 	return t, err
 }
 
-// Live reports whether t is accepted at the given time. A token in a newer form is not: this
-// program would miss its new restrictions.
+// Live reports whether t is accepted at the given time. A token in a newer form is not
+// accepted, because this program does not know the restrictions of that form.
 func (t Token) Live(now time.Time) bool {
 	return t.Format <= Format && t.RevokedAt.IsZero() && now.Before(t.ExpiresAt)
 }
@@ -117,7 +117,7 @@ func (t Token) Check() error {
 		fault("name %q: want 1 to %d letters, digits, and . _ @ -", t.Name, maxName)
 	}
 	if len(t.ID) != idLength || len(t.Hash) != hashLength {
-		fault("id or hash is not of this package's making")
+		fault("id or hash was not made by this package")
 	}
 	for _, tier := range t.Tiers {
 		if !slices.Contains([]string{"read", "write", "destructive"}, tier) {

@@ -7,7 +7,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// maxExpressions is how many expressions a URI template may have; others match nothing.
+// maxExpressions is how many expressions a URI template may have. A template with more
+// expressions matches nothing.
 const maxExpressions = 32
 
 // MatchTemplate reports whether a URI matches a URI template (RFC 6570), and how many steps this
@@ -15,9 +16,9 @@ const maxExpressions = 32
 //
 // Servers differ in what an expression matches. MatchTemplate matches what any common library
 // matches, so that the lock of a template covers everything that its server would answer: {x}
-// matches any text without a slash, {x*} and {+x} match any text, and the others any text that
-// begins with their operator. A template that is malformed or has more than 32 expressions matches
-// nothing.
+// matches any text without a slash, {x*} and {+x} match any text, and all other expressions match
+// any text that begins with their operator. A template that is malformed or has more than 32
+// expressions matches nothing.
 func MatchTemplate(template, uri string) (matches bool, steps int) {
 	if open := strings.IndexByte(template, '{'); open < 0 {
 		return template == uri, 1

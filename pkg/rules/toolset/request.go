@@ -64,7 +64,7 @@ func ParseRequest(path string, h http.Header) (Request, error) {
 	if err := r.readPath(path); err != nil {
 		return Request{}, err
 	}
-	if len(h) == 0 { // most requests have none
+	if len(h) == 0 { // most requests have no such header
 		return r, nil
 	}
 	var faults []string

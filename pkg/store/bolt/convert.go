@@ -82,7 +82,7 @@ func (s *Store) convert(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	for _, k := range oldKinds { // last, because some documents come from two buckets
+	for _, k := range oldKinds { // after all documents, because some of them come from two buckets
 		err := tx.DeleteBucket([]byte(k.bucket))
 		if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
 			return err
@@ -193,7 +193,7 @@ func putMarks(tx *bbolt.Tx) error {
 func encodedMark() []byte {
 	_, data, err := stop.Stops{List: []stop.Stop{markStop}}.Encode()
 	if err != nil {
-		panic(err) // it is a constant
+		panic(err) // cannot happen: the stop is a constant
 	}
 	return data
 }
@@ -251,8 +251,8 @@ func (s *Store) keepBefore() (err error) {
 	return nil
 }
 
-// isCopied reports whether the copy that keepBefore makes exists, with the last transaction of the
-// file. It renames a copy that is damaged or has another transaction.
+// isCopied reports whether keepBefore has made a copy already that has the last transaction of the
+// file. It renames an existing copy that is damaged or ends with another transaction.
 func (s *Store) isCopied(last int) (bool, error) {
 	before := s.path + beforeName
 	info, err := os.Stat(before)

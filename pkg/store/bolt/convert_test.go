@@ -30,7 +30,7 @@ const beforeName = ".before-documents"
 
 func atOldNow() time.Time { return oldNow }
 
-// dump returns the keys and values of a file that keep accepts, by the names of their buckets.
+// dump returns the keys and values in the buckets of a file. keep chooses the buckets by name.
 func dump(t *testing.T, path string, keep func(bucket string) bool) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -151,7 +151,7 @@ func TestConvert(t *testing.T) {
 	if left := names(t, folder); len(left) != 1 || !bytes.Equal(read(t, path), before) {
 		t.Errorf("a view changed the file, or left %q", left)
 	}
-	for n := range 3 { // the second time, the file has the form of this version
+	for n := range 3 { // from the second time on, the file has the form of this version
 		s, err := bolt.Open(path, &store.Options{Now: atOldNow})
 		require.OK(t, err)
 		wantDocs(t, s, entries)
@@ -169,7 +169,7 @@ func TestConvert(t *testing.T) {
 		info, err := os.Stat(path + beforeName)
 		same := bytes.Equal(read(t, path+beforeName), before)
 		if err != nil || info.Mode().Perm() != 0o600 || !same {
-			t.Errorf("the copy: %v, %v; want the file before, only for its owner", info, err)
+			t.Errorf("the copy: %v, %v; want the file as it was before, readable only by its owner", info, err)
 		}
 		if left := names(t, folder); len(left) != 2 {
 			t.Errorf("files in the folder: %q", left)

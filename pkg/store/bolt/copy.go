@@ -65,7 +65,8 @@ func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records 
 	return out, c.Bytes, c.Records, nil
 }
 
-// A copyWriter stores the error of a failed write, because bbolt returns only its text.
+// A copyWriter stores the error of a failed write, because bbolt returns an error that has only the
+// text of that error.
 type copyWriter struct {
 	w   io.Writer
 	err error

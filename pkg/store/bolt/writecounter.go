@@ -47,7 +47,7 @@ func (w *writeCounter) noteAll() {
 
 // RecordsIfChanged implements [approval.Store].
 func (s *Store) RecordsIfChanged(ctx context.Context, server, mark string) (_ []approval.Record, now string, err error) {
-	if now = s.wrote.etag(server); now == mark { // first: a later write changes the ETag
+	if now = s.wrote.etag(server); now == mark { // before the records are read, so a later write changes it
 		if err = s.usable(ctx); err != nil {
 			store.Wrap(&err, "approvals of %q", server)
 			return nil, "", err

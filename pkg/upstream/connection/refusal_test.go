@@ -42,8 +42,8 @@ func (c *counter) Unwrap(ctx context.Context, wrapped []byte, about string) ([]b
 
 func (c *counter) reset() { c.reads.Store(0); c.writes.Store(0); c.unwraps.Store(0) }
 
-// warm returns a service with an opened connection, the context of a call whose batch read had the
-// connection, and the counter.
+// warm returns a service that has opened a connection, and the counter. In the context of a call,
+// the document of the connection was read already.
 func warm(t testing.TB) (*fixture, *connection.Service, context.Context, *counter) {
 	f := newFixture(t, issuertest.Habits{})
 	f.key = []byte(strings.Repeat("k", 32))
@@ -196,8 +196,8 @@ func TestScopesOfNextSignIn(t *testing.T) {
 	}
 }
 
-// Replaced tokens of a connection stay secret: always in this process, and for one refresh in all
-// other processes.
+// Secrets also returns replaced tokens: in the process that replaced them all of them, and in other
+// processes the token before the last refresh.
 func TestSecrets(t *testing.T) {
 	f, s, _, _ := warm(t)
 	other := f.service()

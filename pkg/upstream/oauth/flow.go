@@ -35,7 +35,7 @@ func (c *Client) NewFlow(d Discovery, r Registration, redirect string) Flow {
 	d.Issuer.Registration = ""
 	return Flow{
 		Discovery: d, Client: r, Redirect: redirect, State: rand.Text(),
-		Verifier: rand.Text() + rand.Text(), // 52 of the 43 to 128 characters of RFC 7636
+		Verifier: rand.Text() + rand.Text(), // 52 characters; RFC 7636 requires 43 to 128
 		Began:    c.Now().UTC(),
 	}
 }
@@ -85,8 +85,8 @@ func (c *Client) Finish(ctx context.Context, f Flow, query string) (Token, error
 	return c.Exchange(ctx, f.Grant(), code, f.Verifier, f.Redirect)
 }
 
-// code returns the code of a callback. It checks the state and the issuer before it uses the code or
-// the error, because anybody can send a browser to the callback.
+// code returns the code of a callback. It checks the state and the issuer before it uses the code
+// or the error, because anybody can send a browser to the callback.
 func (f Flow) code(query string, now time.Time) (string, error) {
 	if age := now.Sub(f.Began); age >= FlowLife || age < -FlowLife {
 		return "", fault(

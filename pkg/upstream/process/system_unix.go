@@ -7,8 +7,8 @@ import "syscall"
 // inherited returns the variables of this process that every program gets.
 func inherited() []string { return []string{"PATH", "HOME", "LANG", "TMPDIR"} }
 
-// terminateGroup and killGroup signal all processes of a group. They ignore errors: no process may
-// be left, or this process may lack the permission.
+// terminateGroup and killGroup signal all processes of a group. They ignore errors: perhaps the
+// group has no process any more, or this process lacks the permission.
 func terminateGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGTERM) }
 func killGroup(pid int)      { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
