@@ -25,7 +25,7 @@ type Input struct {
 	Words   config.Words  // the operator's extra search words for tools
 	Yield   func()        // called between tools, so that other work can run; nil: no pause
 
-	ShardTools int // most tools and other items of a shard, unless one server has more; 0: 10,000
+	ShardTools int // maximum number of tools and other items in a shard, unless one server has more; 0: 10,000
 }
 
 // A ServerInput is one configured server with its tools and other items.
@@ -43,7 +43,7 @@ type ToolInput struct {
 }
 
 // Build makes a snapshot. It is pure: the same input gives the same bytes, and the order of servers
-// and tools does not matter. No server may be Same.
+// and tools does not matter. No server may have Same set.
 func Build(in Input) (*Snapshot, error) { return Rebuild(nil, in) }
 
 // buildShard makes the shard of these servers, which are in the order of their names.

@@ -78,7 +78,7 @@ func TestAuditFileIncomplete(t *testing.T) {
 	if !strings.Contains(h.Log.String(), "swordfish") {
 		t.Error("the log lacks the cause")
 	}
-	// The until in the last line continues the file.
+	// A request with the until that the last line names returns the rest of the file.
 	h.Deeds.OnRead = nil
 	_, until, _ := strings.Cut(last.Note, "until=")
 	rest := linesOf(t, h.Send("/admin/audit.jsonl?until="+until, "").Body)
@@ -94,7 +94,7 @@ func TestAuditFileIncomplete(t *testing.T) {
 	}
 }
 
-// If a proxy buffers answers, the file ends before it is too long.
+// If a proxy buffers answers, the file ends before it is longer than an answer may be.
 func TestAuditFileBehindProxy(t *testing.T) {
 	h := newFixture(t)
 	h.Decide.HoldsAnswers = true

@@ -26,7 +26,7 @@ func TestOutbox(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *notify.Outbox, *notifytest.Clock){
 		"an event comes back as it was put":            roundTrip,
 		"the oldest comes first":                       oldestFirst,
-		"an event is put once, also after it was sent": putOnce,
+		"an event is put once, even after it was sent": putOnce,
 		"events without an id are different events":    withoutID,
 		"an id is forgotten after its time":            forgotten,
 		"a notice that another sender changed":         takenNotice,

@@ -60,8 +60,8 @@ func (d Definition) ID(server string) ID {
 	return ID{server, d.Name, d.Kind}
 }
 
-// A Hash is the lower-case hex SHA-256 of a definition's canonical form. Two definitions with one
-// hash mean the same to an agent. The hash also covers fields that this program does not know,
+// A Hash is the lower-case hex SHA-256 of a definition's canonical form. Two definitions with the
+// same hash mean the same to an agent. The hash also covers fields that this program does not know,
 // because clients may know them. It does not cover members of a resource that change with its
 // content.
 type Hash string
