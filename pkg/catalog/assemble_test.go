@@ -40,7 +40,7 @@ func TestAssembleWithoutAShard(t *testing.T) {
 }
 
 // Load results that arrive while an assembly runs get into a later catalog, even if the next
-// assembly fails and notes the outcomes.
+// assembly fails and stores only the outcomes.
 func TestSharedNewsOverAFailure(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})

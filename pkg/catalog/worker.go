@@ -11,7 +11,7 @@ import (
 type LoadReport struct {
 	Servers   []ServerReport // loaded servers, by name; without totals of the catalog
 	Skipped   []string       // servers already loaded in this round, or not configured
-	Unasked   int            // servers without time for an answer; no result was stored
+	Unasked   int            // servers that had no time to answer; no result of them was stored
 	Put       int            // objects that were stored
 	Recovered int            // restored records that the store had lost
 }

@@ -67,8 +67,9 @@ func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, err
 	return raw, nil
 }
 
-// unusable returns a result to replace an answer that the gateway cannot pass on. If the method is
-// not a tool's, unusable returns an error. text is about a tool.
+// unusable replaces an answer that the gateway cannot pass on. For a tool it returns a result with
+// the text. For a prompt or a resource it returns an error, whose message is the first sentence of
+// the text with the name of the kind.
 func (d decorator) unusable(text string) (json.RawMessage, error) {
 	if d.item == tool.Tool {
 		return d.decorate(toolError(text))

@@ -20,7 +20,8 @@ func (d deadline) hasPassed(now time.Time) bool {
 	return !now.Before(d.at) || !wall(now).Before(wall(d.at)) || now.Before(d.from)
 }
 
-// earlier returns the deadline that ends first, as of now.
+// earlier returns a deadline that is set now and passes at d.at or at the time at, whichever is
+// first.
 func (d deadline) earlier(now time.Time, at time.Time) deadline {
 	if at.Before(d.at) {
 		return deadline{now, at}

@@ -15,7 +15,7 @@ const (
 	idleLeast   = 500 * time.Millisecond
 	headerLeast = 2 * time.Second
 	roomPoll    = 5 * time.Millisecond
-	maxLooks    = 64 // most connections that closeIdle examines
+	maxLooks    = 64 // maximum number of connections that closeIdle skips
 )
 
 // A conn is a connection of a client.
@@ -142,7 +142,7 @@ func (g *Gate) makeRoom() bool {
 }
 
 // closeIdle closes up to n connections and starts with the longest idle. It skips connections that
-// may have sent a request, and examines at most maxLooks of them. The caller holds the lock.
+// may have sent a request, at most maxLooks of them. The caller holds the lock.
 func (g *Gate) closeIdle(n int) (closed int) {
 	now := g.o.Now()
 	next := g.idle.Front()

@@ -29,7 +29,7 @@ func TestUnmarshal(t *testing.T) {
 	}{
 		{"nothing unknown", `{"name":"a","rev":1}`, nil},
 		{"members of an embedded struct are known", `{"note":"n","name":"a"}`, nil},
-		{"a name in another case is its field's", `{"NAME":"a","Rev":2,"bare":"b"}`, nil},
+		{"a name in another case belongs to the field", `{"NAME":"a","Rev":2,"bare":"b"}`, nil},
 		{"unknown members keep their bytes", `{"name":"a","grants":[ {"x": 1e400} ],"stop":null}`,
 			rawjson.Members{"grants": json.RawMessage(`[ {"x": 1e400} ]`), "stop": json.RawMessage(`null`)}},
 		{"a field that is never written is unknown", `{"Hidden":"h"}`, rawjson.Members{"Hidden": json.RawMessage(`"h"`)}},

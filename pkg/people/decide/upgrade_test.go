@@ -14,15 +14,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// run makes pg a program that these arguments start.
+// run configures the server pg as the program npx with these arguments, and syncs. rest is the JSON
+// after the servers.
 func (f *fixture) run(args, rest string) {
 	f.Put(config.Key, fmt.Sprintf(`{"mcpServers": {"pg": {"command": "npx", "args": [%s]}}%s}`, args, rest))
 	f.Sync()
 }
 
 // upgraded returns a fixture where pg is version 1.2.4 of a package. In version 1.2.3 all of its
-// tools were approved except shut, which is blocked. off is disabled, moved has changed, and fresh
-// is new.
+// tools were approved except shut, which is blocked. The tool off is disabled, the tool moved
+// has changed, and the tool fresh is new.
 func upgraded(t testing.TB) *fixture {
 	f := newFixture(t)
 	tool := gatewaytest.Tool

@@ -128,7 +128,8 @@ func TestFeedRebase(t *testing.T) {
 		want  map[string]int64
 		since int
 	}{
-		// The catalog lacks c and d. It is too old to include d with certainty.
+		// The catalog lacks c and d. It was made at 125, so it includes the decision about c, which
+		// was made at 103, but perhaps not the decision about d, which was made at 120.
 		{"later", 125, map[string]int64{"a": 3, "b": 1}, map[string]int64{"d": 1}, 115},
 		{"with older revisions", 105, map[string]int64{"a": 1, "b": 0}, map[string]int64{"a": 2, "b": 1, "c": 1, "d": 1}, 111},
 		{"from before the feed began", 50, nil, map[string]int64{}, 40},

@@ -89,7 +89,7 @@ func TestObserveUnderANewName(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		from     approval.Record
-		own      *approval.Record // of the new name, from an earlier use of that name
+		own      *approval.Record // record under the new name, from an earlier use of that name
 		hash     tool.Hash
 		state    approval.State
 		disabled bool

@@ -10,10 +10,14 @@ import (
 type JWTOptions struct {
 	ProviderOptions
 
-	Audiences []string  // aud must contain one of them; required
-	BaseURL   string    // of the gateway; an audience below it counts on its own path; "": no audience does
-	Claims    ClaimMap  // what a token grants
-	Provider  *Provider // of this issuer, to share its keys; nil: a new one
+	Audiences []string // aud must contain one of them; required
+
+	// BaseURL is the URL of the gateway. If an audience is the URL of one of its paths, a token for
+	// this audience is valid only at and below this path. "": a token is valid at every path.
+	BaseURL string
+
+	Claims   ClaimMap  // what a token grants
+	Provider *Provider // of this issuer, to share its keys; nil: a new one
 }
 
 // A JWT accepts access tokens that the issuer signed. It checks signature, issuer, audience and

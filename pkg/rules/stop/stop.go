@@ -29,7 +29,7 @@ var (
 	ErrNone     = errors.New("there is no such stop")
 )
 
-// A Target is the target of a stop: one of the three is set.
+// A Target is the target of a stop. Exactly one of its three fields is set.
 type Target struct {
 	All    bool   `json:"all,omitempty"`
 	Server string `json:"server,omitempty"`
@@ -107,7 +107,7 @@ func CheckReason(reason string) error {
 	return nil
 }
 
-// isLine reports whether s is one line of text with at most most bytes.
+// isLine reports whether s is one line of text, not blank, and not longer than most bytes.
 func isLine(s string, most int) bool {
 	return len(s) <= most && utf8.ValidString(s) && strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, isBreak)
 }

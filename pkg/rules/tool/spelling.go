@@ -15,7 +15,7 @@ const maxDecodings = 4
 // PlainURIs returns other spellings of a URI that a server may treat as the same: servers remove
 // percent-encoding, resolve dot segments and drop unused parts before they look something up (RFC
 // 3986 §6.2.2). So a lock of one spelling has to count for the others. The result is only for
-// comparisons. A URI in plain spelling has none.
+// comparisons. A URI in plain spelling without a query has no other spellings.
 func PlainURIs(uri string) []string {
 	whole, short := plainURI(uri)
 	var out []string
@@ -72,7 +72,8 @@ func plainURI(uri string) (whole, short string) {
 // control characters, blanks at either end, dots at the end of a name, or path parameters (";x"),
 // and some change letters to their NFKC form. NormalURI does all of this to each part of the URI,
 // under any percent-encoding; keepParams keeps path parameters. A URI in normal form is returned
-// unchanged. Only letter case, dot segments and encodings make no difference: see [PlainURIs].
+// unchanged. NormalURI does not change letter case, dot segments and encodings: [PlainURIs] handles
+// these.
 func NormalURI(uri string, keepParams bool) string {
 	scheme, rest, ok := strings.Cut(uri, ":")
 	if !ok {

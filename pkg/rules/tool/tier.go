@@ -76,8 +76,9 @@ func (a Annotations) Override(o Annotations) Annotations {
 	}
 }
 
-// Tier returns the tier that follows from the hints: Read only if the tool says that it is
-// read-only, Write only if it says that it is not destructive, otherwise Destructive.
+// Tier returns the tier that follows from the hints. If the tool says that it is read-only, the
+// tier is Read. Otherwise, if the tool says that it is not destructive, the tier is Write. In all
+// other cases it is Destructive.
 func (a Annotations) Tier() Tier {
 	switch {
 	case a.ReadOnlyHint != nil && *a.ReadOnlyHint:

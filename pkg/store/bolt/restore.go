@@ -28,10 +28,13 @@ type RestoreOptions struct {
 
 // RestoreReport says what a restore did.
 type RestoreReport struct {
-	Records int       // that the copy has
-	Differ  []tool.ID // with different versions in store and copy, or of unknown age
-	Tokens  int       // restored
-	Revoked int       // restored as revoked; may have been revoked after the copy
+	Records int       // number of records in the copy
+	Differ  []tool.ID // records with different versions in store and copy, or of unknown age
+	Tokens  int       // number of restored tokens
+
+	// Revoked is how many of these tokens are revoked now: it is unknown whether a person revoked
+	// them after the copy was made.
+	Revoked int
 }
 
 // RestoreBackup restores the contents of the copy at path, in one transaction.
@@ -113,7 +116,7 @@ func (t *restoring) record(r *approval.Record, held approval.Record, ok bool) er
 	switch {
 	case ok && approval.IsLost(r, &held): // the store's record is newer than the copy
 		return t.recover(r, &held, held)
-	case ok && approval.IsLost(&held, r): // the store itself was set back
+	case ok && approval.IsLost(&held, r): // somebody restored an older state of the store itself
 		return t.recover(&held, r, held)
 	case ok:
 		return nil
@@ -123,7 +126,7 @@ func (t *restoring) record(r *approval.Record, held approval.Record, ok bool) er
 		}
 		return put(t.to, *r)
 	}
-	unknown := *r // revoked and disabled, because without required approval only disabled locks it
+	unknown := *r // not approved and disabled: if its server needs no approval, only disabled locks it
 	unknown.Disabled, unknown.ApprovedHash, unknown.Approved, unknown.Endorsed, unknown.ApprovedBefore = true, "", nil, approval.Remembered{}, nil
 	return t.recover(r, &unknown, approval.Record{})
 }
@@ -183,8 +186,8 @@ func addDocs(to, from *bbolt.Bucket) error {
 	return nil
 }
 
-// addMissing adds the entries of another bucket that a bucket does not have, also in nested
-// buckets.
+// addMissing adds to one bucket the entries of another bucket that the first bucket does not have.
+// It does the same in nested buckets.
 func addMissing(to, from *bbolt.Bucket) error {
 	return from.ForEach(func(k, v []byte) error {
 		if v == nil {

@@ -229,7 +229,7 @@ func TestFailures(t *testing.T) {
 		{"a wrong token", "t0ken-of-mine", status(401, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":401,"message":"no"}}`), "The gateway refused the credential in PORTCULLIS_TOKEN: it is wrong, expired or revoked." + notSent},
 		{"no endpoint", "", status(404, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":404,"message":"not found"}}`), "There is no MCP endpoint at the gateway's URL. It usually ends in /mcp." + notSent},
 		{"another server", "", status(405, "text/html", "<h1>no</h1>"), "There is no MCP endpoint at the gateway's URL. It usually ends in /mcp." + notSent},
-		{"a redirect", "t", status(302, "text/html", ""), "The gateway's URL redirects to another URL, and connect follows no redirect: use the other URL." + notSent},
+		{"a redirect", "t", status(302, "text/html", ""), "The gateway's URL redirects to another URL, and this command follows no redirect: use the other URL." + notSent},
 		{"forbidden", "t", status(403, "text/html", ""), "The gateway refused the request (HTTP status 403)." + notSent},
 		{"a proxy's error", "", status(502, "text/html", "<h1>bad gateway</h1>"), "The gateway failed (HTTP status 502)." + sent},
 		{"a page", "", status(200, "text/html", "<h1>hello</h1>"), "The server at the gateway's URL is not an MCP server." + sent},

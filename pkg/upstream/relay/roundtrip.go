@@ -60,7 +60,7 @@ func (r *relay) exchange(ctx context.Context, m message) error {
 	return r.send(ctx, m, s)
 }
 
-// errSessionGone is a session that the endpoint does not know.
+// errSessionGone says that the endpoint does not know the session.
 var errSessionGone = &failure{message: "The gateway no longer has the session." + notSent}
 
 // send sends a message in a session and writes the answers.
@@ -197,7 +197,7 @@ func (r *relay) writeRefusal(resp *http.Response, m message, s session) error {
 	case code == http.StatusUnauthorized:
 		return &failure{"The gateway refused the credential in PORTCULLIS_TOKEN: it is wrong, expired or revoked." + notSent, status}
 	case code/100 == 3:
-		return &failure{"The gateway's URL redirects to another URL, and connect follows no redirect: use the other URL." + notSent, status}
+		return &failure{"The gateway's URL redirects to another URL, and this command follows no redirect: use the other URL." + notSent, status}
 	}
 	if m.id != nil && (!foreign || resp.StatusCode != http.StatusNotFound) && json.Valid(body) && len(fault) > 0 && fault[0] == '{' {
 		if foreign { // a stream has no status, and the code belongs to JSON-RPC

@@ -112,7 +112,8 @@ func (r *relay) listen(s session) {
 	}
 }
 
-// stream reads one notification stream to its end, and reports whether to open another.
+// stream reads one notification stream to its end, and reports whether the relay should open
+// another one.
 func (r *relay) stream(s session) bool {
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, r.o.URL, nil)
 	if err != nil {
@@ -139,7 +140,7 @@ func (r *relay) stream(s session) bool {
 	return true
 }
 
-// goodbye ends the session at the endpoint. It ignores errors.
+// goodbye tells the endpoint that the session has ended. It ignores errors.
 func (r *relay) goodbye() {
 	s := r.current()
 	if s.id == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// made is when the tokens of the tests are made.
+// made returns the time at which the tokens of the tests are made.
 func made() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
 // Sample returns a new token that any store may keep, and its text.
