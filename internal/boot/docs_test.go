@@ -34,7 +34,8 @@ func TestSettingsOfAccessAreDocumented(t *testing.T) {
 	}
 }
 
-// The test uses the page's environments for each issuer unchanged.
+// Load accepts the environments of the page, one for each issuer, without their comments and
+// quotes.
 func TestIssuersOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/authentication.md")
 	require.OK(t, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// FindingsKnown reports whether the snapshot has the findings by the rules of this program. If
-// another version made the snapshot, [Tool.Severe] is unreliable until the next sync;
-// [Snapshot.Findings] is reliable but slower.
+// FindingsKnown reports whether the findings in the snapshot were found with the rules of this
+// program. If they were found with other rules, [Tool.Severe] is unreliable until the next sync.
+// [Snapshot.Findings] then finds them again, which is slower.
 func (s *Snapshot) FindingsKnown() bool {
 	return !slices.ContainsFunc(s.shards, func(part *shard) bool { return part.rules != finding.Version })
 }
@@ -54,7 +54,8 @@ func (s *Snapshot) allNames() finding.Names {
 	return finding.NewNames(numberedIDs(0, s.Len(), s.ID))
 }
 
-// definitionOf returns the approved definition that findings are compared with; nil: there is none.
+// definitionOf returns the approved definition, with which [finding.Scan] compares the current one.
+// It returns nil if there is none, or if it cannot be read.
 func definitionOf(kind tool.Kind, approved json.RawMessage) *tool.Definition {
 	if len(approved) == 0 {
 		return nil
@@ -66,8 +67,9 @@ func definitionOf(kind tool.Kind, approved json.RawMessage) *tool.Definition {
 	return &d
 }
 
-// checkAdded checks that the fields that format 3 added to a row stay in their sections. The row's
-// findings must begin at first; checkAdded returns where they end.
+// checkAdded checks the fields that format 3 added to a row: each must refer to bytes inside its
+// section. first is the number of findings of the rows before this row, so the row's findings must
+// begin there. checkAdded returns the number at which they end.
 func (s *shard) checkAdded(row []byte, first int) (end int, err error) {
 	if err := errors.Join(checkSpan(row[atEndorsedHash:], len(s.text)), checkSpan(row[atEndorsedBy:], len(s.text)), checkSpan(row[atBlocked:], len(s.json))); err != nil {
 		return 0, err
@@ -77,15 +79,16 @@ func (s *shard) checkAdded(row []byte, first int) (end int, err error) {
 	}
 	from, to := span(row[atFindings:])
 	if from != uint64(first) || to > uint64(len(s.found)/findingSize) {
-		return 0, fmt.Errorf("findings %d–%d, want them from %d", from, to, first)
+		return 0, fmt.Errorf("findings %d–%d, want the first to be %d", from, to, first)
 	}
 	return int(to), nil
 }
 
-// checkFindings checks that the tools have all findings, and that no finding leaves its section.
+// checkFindings checks that the section has exactly the n findings of all tools, and that the texts
+// of each finding are inside the text section.
 func (s *shard) checkFindings(n int) error {
 	if n*findingSize != len(s.found) {
-		return fmt.Errorf("%d findings, the tools have %d", len(s.found)/findingSize, n)
+		return fmt.Errorf("%d findings, but the tools have %d", len(s.found)/findingSize, n)
 	}
 	for at := 0; at < len(s.found); at += findingSize {
 		for field := 0; field < atFrom; field += spanSize {
@@ -104,7 +107,7 @@ func encodeBlocked(list []approval.Remembered) []byte {
 	}
 	b, err := json.Marshal(list)
 	if err != nil { // a time beyond the year 9999, which no store accepts
-		return []byte("unknown") // Decode refuses it, so Build fails, too
+		return []byte("unknown") // Build decodes its own output, which fails at this text
 	}
 	return b
 }

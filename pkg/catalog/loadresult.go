@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// If many processes share a sync, loadResultFolder is where the object store has the load results
-// of servers, and planKey is the object with the servers that were sent to workers.
+// Objects of a sync that many processes share. The folder loadResultFolder has the load result of
+// each server. The object planKey has the servers that were sent to workers.
 const (
 	loadResultFolder = "catalog/servers"
 	planKey          = "catalog/planned.json"
@@ -25,9 +25,9 @@ const (
 // loadResultFormat is the format number of a [loadResult]; see [Format].
 const loadResultFormat = 1
 
-// A loadResult is the stored result of one load of a server: a line of JSON, then the catalog of
-// this server alone. It is one object, so that no reader sees the outcome of one load with the
-// tools of another.
+// A loadResult is the stored result of one load of a server. It has a line of JSON and then a
+// catalog that contains only this server. It is one object, so that no reader sees the outcome of
+// one load with the tools of another.
 type loadResult struct {
 	Format    int             `json:"format"`
 	Name      string          `json:"name"`
@@ -37,7 +37,7 @@ type loadResult struct {
 	Listed    bool            `json:"listed,omitempty"`    // the server has listed something under this name
 	Restored  int             `json:"restored,omitempty"`  // restored records that wait for a person
 	Forgotten bool            `json:"forgotten,omitempty"` // as in [ServerState]
-	Rebuilt   bool            `json:"rebuilt,omitempty"`   // its tools come from its records
+	Rebuilt   bool            `json:"rebuilt,omitempty"`   // as in [Current]
 	Since     time.Time       `json:"since"`               // as in [ServerState]
 	Baselines []string        `json:"baselines,omitempty"` // of [serverRun].place; as in [Current]
 
@@ -102,7 +102,7 @@ func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, 
 	return f, nil
 }
 
-// noteBaselines notes the first lists that the load result names.
+// noteBaselines adds the baselines of f to the run: these first lists of the server were used.
 func (r *run) noteBaselines(f loadResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,13 +111,13 @@ func (r *run) noteBaselines(f loadResult) {
 	}
 }
 
-// isBase reports whether f is in the last catalog, or newer.
+// isBase reports whether the last catalog has the content of f, or f is newer than that catalog.
 func (r *run) isBase(f loadResult) bool {
 	k, ok := r.known[f.Name]
 	return !ok || k.Found != "" || f.Began.After(r.prev.StartedAt)
 }
 
-// put stores the load result of l, unless a load that began later has stored one.
+// put stores the load result of l, unless the stored result is of a load that began later.
 func (u *unit) put(ctx context.Context, l *serverRun) (put bool, err error) {
 	f := loadResult{
 		Format: loadResultFormat, Name: l.server.Name, Identity: l.key, Began: u.began, Outcome: l.outcome,
@@ -141,7 +141,7 @@ func (u *unit) put(ctx context.Context, l *serverRun) (put bool, err error) {
 		return false, err
 	}
 	return document.Retry(ctx, object.ErrConflict, func() (put bool, err error) {
-		if f.etag != "" { // another process has stored a newer result
+		if f.etag != "" { // not the first attempt: another process has stored a result
 			if held, err = u.readLoadResult(ctx, f.Name); err != nil {
 				return false, err
 			}

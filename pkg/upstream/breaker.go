@@ -13,11 +13,11 @@ const (
 )
 
 // A breaker refuses calls to a server that keeps failing, so that callers do not wait for it. Its
-// zero value is closed.
+// zero value allows calls.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
-	until    time.Time // the breaker is open before this time
+	until    time.Time // the breaker refuses calls before this time
 	probing  bool      // one call tests whether the server has recovered
 }
 

@@ -58,15 +58,16 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("http status %d, body %s", e.status, text.Quote(e.body, 256))
 }
 
-// A panicError is a panic, recovered.
+// A panicError is a recovered panic.
 type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// errStreamEnded is an event stream that ended without the reply.
+// errStreamEnded says that an event stream ended before the reply.
 var errStreamEnded = sse.ErrEnded
 
-// A tokenError says that the access token of a sign-in could not be read or renewed for now.
+// A tokenError says that the gateway could not read or renew the access token of a sign-in. A later
+// attempt may succeed.
 type tokenError struct{ err error }
 
 func (e *tokenError) Error() string { return "access token: " + e.err.Error() }

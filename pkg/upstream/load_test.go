@@ -83,7 +83,8 @@ func TestLoadAborted(t *testing.T) {
 	})
 }
 
-// LoadAll loads the other servers, even if all loads that run at once are stuck.
+// If as many loads are stuck as may run at the same time, LoadAll gives them up and loads the other
+// servers.
 func TestLoadAllStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -111,7 +112,7 @@ func TestLoadAllStuck(t *testing.T) {
 	})
 }
 
-// One bad tool does not fail its server.
+// Load refuses invalid tools of a server, and still returns the server's valid tools.
 func TestLoadBadTools(t *testing.T) {
 	good := `{"name":"good","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`
 	list := []json.RawMessage{json.RawMessage(good)}
@@ -132,7 +133,7 @@ func TestLoadBadTools(t *testing.T) {
 	}
 	out := newFixture(t, Options{}, upstreamtest.Options{Tools: list}).available()
 	if len(out.Tools) != 1 || string(out.Tools[0].Raw) != good || len(out.Refused) != len(refused) {
-		t.Fatalf("Load takes %v and refuses %+v, want all refused but the first", out.Tools, out.Refused)
+		t.Fatalf("Load accepts %v and refuses %+v, want only the first tool accepted", out.Tools, out.Refused)
 	}
 	for i, want := range refused {
 		r := out.Refused[i]
@@ -178,12 +179,12 @@ func TestErrorsAndLogs(t *testing.T) {
 		}
 	}
 	if !strings.Contains(refused.Error, "connection refused") {
-		t.Errorf("error = %s, want its cause", refused.Error)
+		t.Errorf("error = %s, want the cause in it", refused.Error)
 	}
 	for line := range bytes.Lines(text.Bytes()) {
 		var m map[string]any
 		if json.Unmarshal(line, &m) != nil || m["server"] != "server0" || m["status"] == nil || m["reason"] == nil {
-			t.Errorf("log line %s", line)
+			t.Errorf("log line without server0, status or reason: %s", line)
 		}
 	}
 }
@@ -200,7 +201,7 @@ func TestObserve(t *testing.T) {
 	}
 	for _, e := range events {
 		if e.Reason != "" && !slices.Contains(outcome.Reasons(), e.Reason) {
-			t.Errorf("reason %q is none of outcome.Reasons", e.Reason)
+			t.Errorf("reason %q is not in outcome.Reasons", e.Reason)
 		}
 	}
 }

@@ -17,8 +17,9 @@ const (
 	burstTime = time.Second
 )
 
-// LoadAll loads the targets as [Client.LoadEach] does, and returns their outcomes in their order.
-// If the function each is not nil, LoadAll calls it with every outcome as it comes, one at a time.
+// LoadAll loads the targets as [Client.LoadEach] does, and returns the outcomes in the order of the
+// targets. If the function each is not nil, LoadAll also calls it with every outcome, as LoadEach
+// does.
 func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcome.Outcome)) []outcome.Outcome {
 	out := make([]outcome.Outcome, len(targets))
 	c.loadEach(ctx, targets, func(i int, o outcome.Outcome) {
@@ -30,11 +31,14 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 	return out
 }
 
-// LoadEach starts to load the targets in their order, and calls the function each with every
-// outcome as it comes, one at a time. At most Options.Concurrency targets load at once. While each
-// runs, at most Options.Concurrency outcomes wait, and LoadEach stores no other outcomes. At first,
-// no more than eight loads begin within a second, because a burst makes a cold authorization
-// service fail. Each round of successful loads permits one more, until the service is overloaded.
+// LoadEach starts to load the targets in their order. When a target is loaded, LoadEach calls the
+// function each with the outcome; these calls do not overlap. At most Options.Concurrency targets
+// load at the same time. So while the function each runs, at most Options.Concurrency outcomes
+// wait, and LoadEach stores no other outcomes.
+//
+// At first, at most eight loads begin within a second, because more of them make a cold
+// authorization service fail. After each round of successful loads, one more load may begin within
+// a second. This limit stops growing when the service is overloaded.
 //
 // The targets are the complete list: LoadEach ends the programs of other servers.
 //
@@ -48,12 +52,12 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 	if c.programs != nil {
 		c.programs.keep(targets)
 	}
-	// The end of all loads is no failure of a load's server. It cancels the load, which then has no
-	// outcome.
+	// The deadline of ctx is for all loads together, so a server must not fail because of it. When
+	// ctx ends, cancel aborts the loads that still run, and they have no outcome.
 	loading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	// events has functions that the loading goroutines send to this goroutine. Few goroutines load
-	// at the same time, and each waits only until its function has run.
+	// events has functions that the loading goroutines send to this goroutine. It has room for
+	// about as many functions as all goroutines can send, so that a goroutine rarely waits.
 	events := make(chan func(), c.o.Concurrency*(c.limits.attempts+2))
 	p := newPacer(c.o.Concurrency, c.limits.burst)
 	loads := crew{make(chan func())}
@@ -116,8 +120,8 @@ func (c crew) run(f func()) {
 
 // A pacer limits how many loads run at once.
 type pacer struct {
-	most     int          // limit of all loads
-	limit    int          // limit of starting loads; it grows on success
+	most     int          // maximum number of loads that run at the same time
+	limit    int          // maximum length of starting; it grows on success
 	fixed    bool         // limit no longer grows
 	starting map[int]bool // loads that began just now
 	well     int          // successful loads since limit grew
@@ -138,7 +142,8 @@ func (p *pacer) start(i int) bool {
 	return true
 }
 
-// noteAttempt handles the reason of one attempt; the load may continue.
+// noteAttempt lowers the limit if one attempt of a load failed because of overload. The load itself
+// may try again.
 func (p *pacer) noteAttempt(reason string) {
 	switch reason {
 	case outcome.ReasonAuthzUnavailable: // many servers share the service
@@ -148,7 +153,8 @@ func (p *pacer) noteAttempt(reason string) {
 	}
 }
 
-// end handles the end of load i. A round of successful loads raises the limit by one.
+// end handles the end of load i. After as many successful loads as the limit, the limit grows by
+// one.
 func (p *pacer) end(i int, status outcome.Status) {
 	p.running--
 	delete(p.starting, i)

@@ -27,7 +27,7 @@ func forwardMeta(call Call) forwardedMeta {
 	if c := call.Client; c.Notify != nil {
 		p.logLevel = c.LogLevel
 	}
-	if call.Client.Ask != nil { // for every protocol of the caller
+	if call.Client.Ask != nil { // whichever protocol the caller uses
 		p.capabilities = call.Client.Capabilities
 	}
 	for _, m := range call.Meta {
@@ -84,10 +84,10 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 	return rawjson.Object{{Name: "_meta", Value: o.Bytes()}}
 }
 
-// narrow returns the caller's capabilities that the gateway can support within one result. It
-// removes tasks, whose results need later requests, and user interfaces.
+// narrow returns the caller's capabilities without the ones that the gateway does not support.
+// These are user interfaces, and tasks, whose results need later requests.
 func narrow(capabilities json.RawMessage) json.RawMessage {
-	o, _ := rawjson.Split(capabilities, rawjson.Lenient) // a non-object declares nothing
+	o, _ := rawjson.Split(capabilities, rawjson.Lenient) // a value of another type declares none
 	o.Delete("tasks")
 	for i, m := range o {
 		if m.Name == "extensions" {
@@ -100,8 +100,8 @@ func narrow(capabilities json.RawMessage) json.RawMessage {
 	return o.Bytes()
 }
 
-// callParams returns the params of a call on session s. It keeps the caller's bytes, except the
-// name, the metadata and a request for a task.
+// callParams returns the params of a call on session s. It passes the caller's arguments and other
+// members on unchanged. It replaces the name and the metadata, and removes a request for a task.
 func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Object {
 	var o rawjson.Object
 	switch call.Method {
@@ -117,7 +117,7 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 	for _, m := range call.Rest {
 		switch {
 		case strings.EqualFold(m.Name, "task"):
-		case m.Name == "inputResponses" && !s.modern: // the answers belong to another protocol
+		case m.Name == "inputResponses" && !s.modern: // the handshake protocol has no such member
 		default:
 			o.Add(m.Name, m.Value)
 		}
@@ -125,8 +125,8 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 	return append(o, c.meta(s, p)...)
 }
 
-// listMeta returns the _meta of a list on session s. It caches these values, because only a few
-// different values occur.
+// listMeta returns the member _meta of the params of a list request on session s. It caches these
+// members, because only a few different ones occur.
 func (c *Client) listMeta(s mcpSession) rawjson.Object {
 	key := mcpSession{modern: s.modern, version: s.version, declared: s.declared}
 	if known, ok := c.listMetas.Load(key); ok {

@@ -22,15 +22,15 @@ const maxResponse = outcome.MaxResult
 
 // A message is the content of one exchange.
 type message struct {
-	id     int64 // of the request; 0: any
+	id     int64 // of the request; 0: send chooses a new id
 	method string
 	params rawjson.Object
 	name   string      // of the tool, for Mcp-Name; "": none
-	header http.Header // further headers, e.g. the trace's; may be nil
+	header http.Header // more headers, such as those of the trace; may be nil
 }
 
 // send sends one request and returns the result object of its reply. An error is an
-// [*outcome.RPCError], a fault of this package, or the transport's own error.
+// [*outcome.RPCError], an error type of this package, or an error of the transport.
 func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.RawMessage, error) {
 	if o.requestID = m.id; m.id == 0 {
 		o.requestID = o.c.nextID.Add(1)
@@ -62,7 +62,8 @@ func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.Raw
 	return nil, &protocolError{outcome.ReasonNotMCP, "the answer's type is neither JSON nor an event stream"}
 }
 
-// reads returns the reader of the reply to m, if the reply is a page of a list.
+// reads returns the [pageReader] for the reply to m if m requests a page of a list. Otherwise it
+// returns nil.
 func (o *operation) reads(m message) *pageReader {
 	if o.page == nil || o.page.page.method != m.method {
 		return nil
@@ -125,9 +126,9 @@ func (c *Client) address(req *http.Request, ep *endpoint, s mcpSession) {
 	}
 }
 
-// refusal reads a response that is no answer. A JSON-RPC error in the body counts as the server's
-// own if the error has the request's id or a standard code. It does not count if proxies also use
-// the HTTP status.
+// refusal returns the error for a response whose HTTP status is not 2xx. It returns the JSON-RPC
+// error in the body if that error has the request's id, or has no id and a standard code. If a
+// proxy may have sent the HTTP status, refusal ignores the body and returns a [*statusError].
 func (o *operation) refusal(resp *http.Response, id int64) error {
 	body, err := readAll(resp)
 	if err != nil && !errors.Is(err, errTooLong) {
@@ -152,7 +153,7 @@ func (o *operation) status(code int) error {
 
 var errTooLong = brokenProtocol("the response is longer than %d bytes", maxResponse)
 
-// readAll reads a whole body, up to the limit.
+// readAll reads a whole body. If the body is longer than maxResponse, it returns errTooLong.
 func readAll(resp *http.Response) ([]byte, error) {
 	var b bytes.Buffer
 	if n := resp.ContentLength; n > 0 && n <= maxResponse {
@@ -165,7 +166,8 @@ func readAll(resp *http.Response) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// replyTo reads the reply to request id: its result, or the server's own error.
+// replyTo parses raw as the reply to the request with this id. It returns the result, or the error
+// that the server sent.
 func replyTo(id int64, raw []byte) (json.RawMessage, error) {
 	r, err := readReply(id, raw)
 	return r.result, err
@@ -192,14 +194,15 @@ func jsonReply(resp *http.Response, id int64) (json.RawMessage, error) {
 	return replyTo(id, body)
 }
 
-// maxStream is how many bytes a server may send before its reply. The limit of the reply itself
-// restarts after each event.
+// maxStream is how many bytes a server may send before its reply. In addition, each event, also the
+// reply, may have at most maxResponse bytes.
 const maxStream = 64 << 20
 
 var errFlood = brokenProtocol("the server sent more than %d bytes before its answer", maxStream)
 
-// streamReply reads events up to the reply. The function other gets the server's own requests and
-// notifications. The function read is [replyTo], or a variant that reads more from the reply.
+// streamReply reads events up to the reply. It passes the requests and notifications of the server
+// to the function other. The function read is [replyTo], or [pageReader.reply] for a page of a
+// list.
 func streamReply(resp *http.Response, id int64, rest time.Duration, read func(int64, []byte) (json.RawMessage, error), other func(data []byte)) (result json.RawMessage, err error) {
 	const most = maxResponse + 1
 	limited := &io.LimitedReader{R: resp.Body, N: most}
@@ -230,9 +233,9 @@ func streamReply(resp *http.Response, id int64, rest time.Duration, read func(in
 	return result, err
 }
 
-// drain reads a stream to its end, which usually follows the reply. Then the next call can use the
-// connection again, without a new TLS handshake. drain does not wait for a server that keeps the
-// stream open.
+// drain reads the rest of a stream after the reply. Usually the stream ends there, and the next
+// call can use the connection again, without a new TLS handshake. If the server keeps the stream
+// open, drain closes it after limit.
 func drain(resp *http.Response, r io.Reader, limit time.Duration) {
 	t := time.AfterFunc(limit, func() { _ = resp.Body.Close() })
 	defer t.Stop()

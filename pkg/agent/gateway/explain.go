@@ -22,7 +22,7 @@ import (
 // people: it includes tools that do not exist for the agent.
 type Explanation struct {
 	Refused string           // the refusal of the agent's request; "": not refused
-	Direct  bool             // no search: tools/list lists the tools
+	Direct  bool             // direct mode: tools/list lists the tools, and there is no search
 	Menu    json.RawMessage  // the result of tools/list
 	Answer  json.RawMessage  // the result of retrieve_tools; nil if Direct
 	Exists  int              // tools that exist for the request
@@ -60,9 +60,9 @@ type ExplainedTool struct {
 
 // A Check is one condition for an agent to call a tool.
 type Check struct {
-	Name   string    // scope, offered, selected, server, lists, policy, person, approval or grant
+	Name   string    // one of the names below
 	Passed lock.Fact // Unknown: the gateway could not determine it, so the tool is locked
-	Detail string    // the rule that decided; "": no rule
+	Detail string    // the rule that decided, or the tool's tier; "": none
 }
 
 // The checks, in their order. The first three decide whether the tool exists for the request.
@@ -75,7 +75,7 @@ const (
 	checkPolicy   = "policy"   // no rule of policy.cedar denies it
 	checkPerson   = "person"   // no person has disabled or blocked it
 	checkApproval = "approval" // its definition is approved, or need not be
-	checkGrant    = "grant"    // a person's grant for this agent, which overrides the two checks before; absent without a grant
+	checkGrant    = "grant"    // a grant for this agent overrides person and approval; absent without a grant
 	checkTier     = "tier"     // the agent may call tools of its tier
 )
 
@@ -124,7 +124,7 @@ func (s *Session) explainRetrieve(ctx context.Context, query string, withLocked 
 	return s.CallTool(ctx, r, mcp.Client{})
 }
 
-// explain adds the groups.
+// explain adds the groups to t.
 func (s *Session) explain(t *Explanation, query string, limit int) error {
 	offered, err := s.view.Select(toolset.Request{})
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Session) explainTool(all *state.View, offered tool.Set, hit search.Hit)
 	}{{checkScope, s.view.Tools()}, {checkOffered, offered}, {checkSelected, s.sel.Tools}} {
 		out.Checks = append(out.Checks, Check{Name: step.name, Passed: lock.FactOf(step.set.Has(i))})
 		if !step.set.Has(i) {
-			break // the tool does not exist for the request, so skip the rest of these three checks
+			break // the tool does not exist for the request, so omit the next of these three checks
 		}
 	}
 	lists, policies := listsAndPolicy(verdict)
@@ -181,7 +181,7 @@ func (s *Session) explainTool(all *state.View, offered tool.Set, hit search.Hit)
 }
 
 // listsAndPolicy returns the checks of the operator's rules. If a list denies the tool, the policy
-// is not evaluated.
+// is not evaluated, and its check counts as passed.
 func listsAndPolicy(v policy.Verdict) (lists, cedar Check) {
 	lists, cedar = Check{Name: checkLists, Passed: lock.Yes}, Check{Name: checkPolicy, Passed: v.Denied.Not()}
 	rules := strings.Join(v.Rules, ", ")

@@ -20,15 +20,15 @@ func TestCallHeaders(t *testing.T) {
 		header     http.Header
 		refused    string // part of the message; "": the tool is called
 	}{
-		{"agrees", `{"region":"eu","n":42}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-N": {"42.0"}}, ""},
-		{"neither", `{}`, nil, ""},
-		{"null", `{"region":null}`, nil, ""},
-		{"another tool's", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-Other": {"x"}}, ""},
-		{"another value", `{"region":"us"}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
-		{"twice, one with another value", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu", "us"}}, "Mcp-Param-Region"},
-		{"missing", `{"region":"eu","n":1}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-N"},
-		{"without its argument", `{}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
-		{"badly encoded", `{"region":"Hello"}`, http.Header{"Mcp-Param-Region": {"=?base64?SGVsbG8?="}}, "Mcp-Param-Region"},
+		{"headers agree", `{"region":"eu","n":42}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-N": {"42.0"}}, ""},
+		{"no argument and no header", `{}`, nil, ""},
+		{"null without a header", `{"region":null}`, nil, ""},
+		{"header of another tool", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-Other": {"x"}}, ""},
+		{"header with another value", `{"region":"us"}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
+		{"header twice, one with another value", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu", "us"}}, "Mcp-Param-Region"},
+		{"header missing", `{"region":"eu","n":1}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-N"},
+		{"header without its argument", `{}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
+		{"header badly encoded", `{"region":"Hello"}`, http.Header{"Mcp-Param-Region": {"=?base64?SGVsbG8?="}}, "Mcp-Param-Region"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gw := serving(t, "", directMode, def("run", "Run.", schema))
@@ -53,7 +53,8 @@ func TestCallHeaders(t *testing.T) {
 	}
 }
 
-// In search mode, the arguments of the gateway's own tools have no headers.
+// In search mode, the gateway does not check these headers, because the client calls the gateway's
+// own tools, and their arguments have no headers.
 func TestCallHeadersSearchMode(t *testing.T) {
 	gw := serving(t, "", "", def("run", "Run.", `"inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`))
 	gw.Modern, gw.Header = true, http.Header{"Mcp-Param-Region": {"us"}}

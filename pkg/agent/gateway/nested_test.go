@@ -20,9 +20,9 @@ func nested(name string, levels int) string {
 	return def(name, "It is deep.", `"inputSchema":{"type":"object","x":`+strings.Repeat("[", levels)+strings.Repeat("]", levels)+`},"annotations":{"readOnlyHint":true}`)
 }
 
-// An approved tool whose new definition is nested too deeply waits, in every mode of its server.
-// The sync refuses a new tool with such a definition. With the earlier definition, the tool is
-// callable again.
+// If an approved tool gets a definition that is nested too deeply, the tool waits for approval, in
+// each approval mode. If a new tool has such a definition, the sync refuses the tool. When the
+// approved definition is back, the tool is callable again.
 func TestNestedDefinition(t *testing.T) {
 	for _, mode := range []string{`"approval": "on_change"`, `"approval": "manual"`, `"approval": "off"`} {
 		t.Run(mode, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestNestedDefinition(t *testing.T) {
 			_, _, one := approval.Approve(r, r.CurrentHash, ann, gw.Clock.Now())
 			_, _, two := approval.ApproveFourEyes(r, r.CurrentHash, ann, gw.Clock.Now())
 			if !errors.Is(one, tool.ErrNested) || !errors.Is(two, tool.ErrNested) {
-				t.Errorf("approved by one: %v, by two: %v", one, two)
+				t.Errorf("Approve: %v, ApproveFourEyes: %v, want tool.ErrNested from both", one, two)
 			}
 			gw.Restart() // the last sync's results are lost
 			gw.Sync()
@@ -94,7 +94,8 @@ func TestNestedDefinitionApprovedBefore(t *testing.T) {
 	}
 }
 
-// Prompts, resources and templates that are nested too deeply wait, or are refused, as tools are.
+// Prompts, resources and templates that are nested too deeply are like tools: known ones wait for
+// approval, and the sync refuses new ones.
 func TestNestedItems(t *testing.T) {
 	deep := `,"x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`
 	gw := newFixture(t)

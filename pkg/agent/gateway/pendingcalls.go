@@ -16,10 +16,10 @@ const (
 	maxEnded               = 1024     // ended calls with a stored text
 )
 
-// pendingCalls holds the calls that wait for their client's answer. If there is no room for another
-// call, [capacity.Yield] selects one to cancel.
+// pendingCalls holds the calls that wait for their client's answer. If the limits allow no further
+// call, [capacity.Yield] selects a call to cancel.
 type pendingCalls struct {
-	process string // random id of this process: calls of another process are lost
+	process string // random id of this process; it cannot continue a call of another process
 
 	mu    sync.Mutex
 	calls map[string]*pendingCall
@@ -27,7 +27,7 @@ type pendingCalls struct {
 	bytes int
 	waits int64             // the number of waits so far
 	ended map[string]string // texts about ended calls, by id
-	order []string          // their ids, the oldest first
+	order []string          // ids in ended, the oldest first
 }
 
 // A share is one agent's part of the pending calls.
@@ -61,8 +61,8 @@ func (l *pendingCalls) add(p *pendingCall) bool {
 	return true
 }
 
-// attend registers a request for a call that waits. If the gateway has cancelled the call, attend
-// returns the text about the cancellation.
+// attend registers that a request of the client has reached the waiting call p. If the gateway has
+// cancelled p to make room, attend returns the text about the cancellation.
 func (l *pendingCalls) attend(p *pendingCall) (message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *pendingCalls) attend(p *pendingCall) (message string) {
 	return ""
 }
 
-// remove removes a call. Later requests for the call get message.
+// remove removes a call. find returns message to later requests for this call.
 func (l *pendingCalls) remove(p *pendingCall, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,8 +106,9 @@ func (l *pendingCalls) count(p *pendingCall, calls, bytes int) {
 	l.agent[p.agent] = s
 }
 
-// cancelOne cancels a waiting call to make room for p, and reports whether it found one. The caller
-// holds the lock.
+// cancelOne cancels a waiting call to make room for p, and reports whether it found such a call.
+// The room is counted in calls or in bytes: size returns how much a call uses, and p needs more.
+// The caller holds the lock.
 func (l *pendingCalls) cancelOne(p *pendingCall, more int, size func(*pendingCall) int) bool {
 	var calls []*pendingCall
 	var places []capacity.Place
@@ -124,7 +125,7 @@ func (l *pendingCalls) cancelOne(p *pendingCall, more int, size func(*pendingCal
 	l.drop(o, pendingNoRoom)
 	l.count(o, 0, -o.kept)
 	o.out = true
-	go o.abandon(pendingNoRoom) // abandon takes the lock of o, and the caller holds another lock
+	go o.abandon(pendingNoRoom) // abandon locks o.mu and then l.mu, which the caller holds
 	return true
 }
 
@@ -169,7 +170,7 @@ func (l *pendingCalls) free(p *pendingCall, n int) {
 // freeAll releases all bytes of a call.
 func (l *pendingCalls) freeAll(p *pendingCall) { l.free(p, maxPendingBytes) }
 
-// Texts for an agent that sends an answer to a call that does not wait for the answer.
+// Texts for an agent that answers a question of a call that no longer waits for this answer.
 const (
 	pendingExpired = "No answer came within 5 minutes, and the gateway cancelled the call. " +
 		notResent

@@ -23,8 +23,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A backend serves fixed definitions, and answers a call with the test's function. It keeps its
-// requests. The zero value answers each call with its own params.
+// A backend serves fixed definitions, and answers each call with the function that the test set. It
+// stores what it receives. The zero value answers each call with the params of the call.
 type backend struct {
 	tools        string // the result of tools/list; "": two small tools
 	instructions string
@@ -33,8 +33,11 @@ type backend struct {
 	listErr      error
 	call         func(ctx context.Context, r mcp.Request) (json.RawMessage, error)
 	offers       gateway.Offers
-	items        string                                                                          // the result of every other list, "": none; call answers for prompts and resources
-	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // instead of call
+	// items is the result of every list except tools/list. If it is "", the backend has no prompts
+	// or resources. The functions call and talk also answer for prompts and resources.
+	items string
+	// talk replaces call, and also gets the client.
+	talk func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
 
 	mu      sync.Mutex
 	callers []gateway.Caller
@@ -122,7 +125,7 @@ func paramsOf(r mcp.Request) string {
 	return string(o.Bytes())
 }
 
-// touched reports whether anything reached the backend's tools.
+// touched reports whether the backend received a call or a list request.
 func (b *backend) touched() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +145,7 @@ func newHandler(t testing.TB, b mcphttp.Backend, o *mcphttp.Options) http.Handle
 	return newAuthHandler(t, b, identity.None{}, o)
 }
 
-// newAuthHandler returns a handler on b.
+// newAuthHandler returns a handler on b that uses auth.
 func newAuthHandler(t testing.TB, b mcphttp.Backend, auth identity.Authenticator, o *mcphttp.Options) http.Handler {
 	t.Helper()
 	h, err := mcphttp.New(b, auth, o)
@@ -150,7 +153,7 @@ func newAuthHandler(t testing.TB, b mcphttp.Backend, auth identity.Authenticator
 	return h
 }
 
-// An authenticator returns the agent of each request.
+// An authenticator is a function that returns the agent of every request, or an error.
 type authenticator func() (identity.Agent, error)
 
 func (a authenticator) Authenticate(*http.Request) (identity.Agent, error) { return a() }
@@ -160,7 +163,7 @@ func denies(err error) authenticator {
 	return func() (identity.Agent, error) { return identity.Agent{}, err }
 }
 
-// A protocol is one protocol of clients.
+// A protocol is a version of MCP, with what a client sends to announce it.
 type protocol struct {
 	name   string
 	header http.Header
@@ -188,8 +191,8 @@ func inEachProtocol(t *testing.T, f func(t *testing.T, e protocol)) {
 	}
 }
 
-// request returns a POST as a client of this protocol sends it. params is the inside of the params
-// object.
+// request returns the POST that a client of this protocol sends. params has the members of the
+// params object, without braces.
 func (e protocol) request(t testing.TB, method, params string) *http.Request {
 	t.Helper()
 	if e.meta != "" {
@@ -210,7 +213,8 @@ func (e protocol) request(t testing.TB, method, params string) *http.Request {
 	return r
 }
 
-// described returns a tool call whose _meta describes the test.
+// described returns a tool call with the headers Mcp-Protocol-Version, Mcp-Method and Mcp-Name, for
+// any protocol. The test can change e.meta and e.header first.
 func (e protocol) described(t testing.TB) *http.Request {
 	t.Helper()
 	meta := `,"_meta":{` + e.meta + `}`
@@ -261,20 +265,21 @@ type rpc struct {
 	} `json:"error"`
 }
 
-// rpc parses the answer. If the body is no JSON-RPC answer, the test fails.
+// rpc parses the body. If the body is not a JSON-RPC answer, the test fails.
 func (r reply) rpc(t testing.TB) rpc {
 	t.Helper()
 	out := require.JSON[rpc](t, r.body)
 	if out.Version != "2.0" || out.ID == nil || (out.Error == nil) == (out.Result == nil) {
-		t.Fatalf("body is no JSON-RPC answer:\n%s", r.body)
+		t.Fatalf("body is not a JSON-RPC answer:\n%s", r.body)
 	}
 	if ct := r.header.Get("Content-Type"); ct != "application/json" {
-		t.Errorf("content type %q", ct)
+		t.Errorf("content type %q, want application/json", ct)
 	}
 	return out
 }
 
-// wantError checks status, code and id of a refusal. id "" means null.
+// wantError checks the HTTP status, the error code and the id of a refusal. If id is "", the id
+// must be null.
 func (r reply) wantError(t testing.TB, status, code int, id string) {
 	t.Helper()
 	a := r.rpc(t)

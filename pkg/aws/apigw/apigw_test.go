@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
 )
 
-// A payload creates and reads one of the two formats in a test.
+// A payload makes events and reads answers in one of API Gateway's two payload formats.
 type payload struct {
 	name string
 	make func(req) []byte
@@ -186,7 +186,7 @@ func TestInvokeRepeatedHeaders(t *testing.T) {
 	if d := cmp.Diff([]string{"https://a.example", "https://b.example"}, got.Header.Values("Origin")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	// Some senders fill only the plain map.
+	// Some senders set only Headers, which has one value for each name.
 	in = marshal(events.APIGatewayProxyRequest{HTTPMethod: "POST", Path: "/mcp", Headers: map[string]string{"Mcp-Name": "a,b"}, MultiValueHeaders: map[string][]string{}})
 	if _, err := apigw.New(h, nil).Invoke(t.Context(), in); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestInvokeLongBody(t *testing.T) {
 			{strings.Repeat("x", most+1), false, 413},
 			{base64.StdEncoding.EncodeToString(make([]byte, most)), true, 204},
 			{base64.StdEncoding.EncodeToString(make([]byte, most+3)), true, 413},
-			{strings.Repeat("*", base64.StdEncoding.EncodedLen(most)+1), true, 413}, // not base64: only its length counts
+			{strings.Repeat("*", base64.StdEncoding.EncodedLen(most)+1), true, 413}, // too long, so nothing decodes it
 		} {
 			var got *http.Request
 			var body string
@@ -330,7 +330,7 @@ func TestAnswerTooLarge(t *testing.T) {
 		var log bytes.Buffer
 		answer := func(n int) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, strings.Repeat(`"`, n)) // each has two bytes in the event
+				_, _ = io.WriteString(w, strings.Repeat(`"`, n)) // each quote has two bytes as JSON
 			})
 		}
 		o := slog.New(slog.NewJSONHandler(&log, nil))

@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Source resolves ssm: and secretsmanager: references, and passes env: to the environment. It
-// caches nothing, because the upstream client caches secrets until a server answers 401.
+// A Source resolves references that start with ssm:, secretsmanager: or env:. It caches nothing,
+// because the upstream client caches secrets until a server answers 401.
 type Source struct {
 	ssm     *awsjson.Client
 	secrets *awsjson.Client
@@ -48,8 +48,9 @@ func (s *Source) Secret(ctx context.Context, ref string) (string, error) {
 
 // Versions implements [secret.Versioned]. Secrets Manager has a secret's previous value under the
 // stage AWSPREVIOUS, and the parameter store has each version of a parameter under its number.
-// Versions reads the current value first. If a new value replaces that value before the second
-// read, the second read returns the replaced value as the previous one.
+// Versions reads the current value first. If that value is replaced before the second read, Secrets
+// Manager returns the same value again as the previous one. The parameter store returns the version
+// before the one that was read first.
 func (s *Source) Versions(ctx context.Context, ref string) (v secret.Versions, err error) {
 	before := func() (secret.Version, error) { return secret.Version{}, secret.ErrNotFound }
 	switch kind, name, _ := strings.Cut(ref, ":"); kind {
@@ -73,13 +74,14 @@ func (s *Source) Versions(ctx context.Context, ref string) (v secret.Versions, e
 	if err != nil {
 		return secret.Versions{}, err
 	}
-	if v.Previous, err = before(); errors.Is(err, secret.ErrNotFound) { // it was never replaced
+	// The secret was never replaced, or is in the environment.
+	if v.Previous, err = before(); errors.Is(err, secret.ErrNotFound) {
 		return secret.Versions{Current: v.Current}, nil
 	}
 	return v, err
 }
 
-// version returns the text of a secret at a stage.
+// version returns the version of a secret that has this stage.
 func (s *Source) version(ctx context.Context, name, stage string) (v secret.Version, err error) {
 	var out struct {
 		SecretString *string
@@ -120,12 +122,14 @@ func (s *Source) parameter(ctx context.Context, name string) (secret.Version, in
 	return newVersion(p.Value, p.LastModifiedDate), p.Version, nil
 }
 
-// newVersion returns a value and its start time, in seconds of Unix time.
+// newVersion returns a version with this text. since is the Unix time, in seconds, at which the
+// version was set.
 func newVersion(text string, since float64) secret.Version {
 	return secret.Version{Text: secret.New(text), Since: smithytime.ParseEpochSeconds(since)}
 }
 
-// lookupEnv hides the function's own credentials, so that a config cannot send them to a server.
+// lookupEnv hides variables such as AWS_SECRET_ACCESS_KEY, the credentials of the Lambda function,
+// so that a config cannot send them to a server.
 func lookupEnv(name string) (string, bool) {
 	if strings.HasPrefix(name, "AWS_") {
 		return "", false

@@ -15,10 +15,10 @@ type Kind string
 // The kinds.
 const (
 	Request  Kind = "request"  // of a client, from its first byte to the last byte of the answer
-	Open     Kind = "open"     // refresh of the request's config, catalog and decisions
+	Open     Kind = "open"     // refresh of config, catalog and decisions for a request
 	Search   Kind = "search"   // ranking of tools
 	Record   Kind = "record"   // read of a called tool's record and of stops
-	Upstream Kind = "upstream" // a call of a server
+	Upstream Kind = "upstream" // a call to a server
 	Sync     Kind = "sync"     // one sync
 	Load     Kind = "load"     // of one server's lists, in a sync
 )
@@ -27,7 +27,7 @@ const (
 type Span struct {
 	Context context.Context // for the work of the span
 
-	span   otel.Span // nil: there are no traces
+	span   otel.Span // nil: the work is not traced
 	counts *Counts   // of the request whose log line includes the span's time; nil: no request
 	kind   Kind
 	start  time.Time
@@ -85,7 +85,7 @@ func (s Span) End() {
 	}
 }
 
-// SpanOf returns the span of ctx. Only the owner of the span ends it.
+// SpanOf returns the span of ctx. The caller must not end it, because it belongs to other code.
 func SpanOf(ctx context.Context) Span {
 	s := Span{Context: ctx}
 	if running := otel.SpanFromContext(ctx); running.IsRecording() {
@@ -102,8 +102,8 @@ func TraceID(ctx context.Context) string {
 	return ""
 }
 
-// TraceParent returns the traceparent of W3C Trace Context for requests that ctx's work sends, or
-// "" if there is no trace.
+// TraceParent returns the value of the header traceparent (W3C Trace Context) for requests that are
+// sent with ctx, or "" if there is no trace.
 func TraceParent(ctx context.Context) string {
 	c := otel.SpanContextFromContext(ctx)
 	if !c.IsSampled() {

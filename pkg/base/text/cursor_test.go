@@ -27,20 +27,20 @@ func TestReadCursorRefuses(t *testing.T) {
 	encode := func(b string) string { return base64.RawURLEncoding.EncodeToString([]byte(b)) }
 	whole := text.NewCursor("tools", "a", "b")
 	for name, cursor := range map[string]string{
-		"another list":            text.NewCursor("servers", "a", "b"),
-		"fewer parts":             text.NewCursor("tools", "a"),
-		"more parts":              text.NewCursor("tools", "a", "b", "c"),
-		"no entry":                text.NewCursor("tools", "", "b"),
-		"a part that is cut off":  encode("\x05tools\x01a\x02b"),
-		"a huge part":             encode("\x05tools\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01b"),
-		"a length that overflows": encode("\x05tools\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xffb"),
-		"a length in long form":   encode("\x05tools\x81\x00a\x01b"),
-		"bytes that are left":     encode("\x05tools\x01a\x01bc"),
-		"another text":            "next page",
-		"a line end":              whole[:4] + "\n" + whole[4:],
-		"padding":                 whole + "=",
-		"an earlier version's":    encode("tools\x00a"),
-		"too long":                text.NewCursor("tools", "a", strings.Repeat("b", 7<<10)),
+		"a cursor of another list":       text.NewCursor("servers", "a", "b"),
+		"a cursor of fewer parts":        text.NewCursor("tools", "a"),
+		"a cursor of more parts":         text.NewCursor("tools", "a", "b", "c"),
+		"an empty first part":            text.NewCursor("tools", "", "b"),
+		"a part that is cut off":         encode("\x05tools\x01a\x02b"),
+		"a huge part":                    encode("\x05tools\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01b"),
+		"a length that overflows":        encode("\x05tools\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xffb"),
+		"a length with a needless byte":  encode("\x05tools\x81\x00a\x01b"),
+		"bytes after the last part":      encode("\x05tools\x01a\x01bc"),
+		"another text":                   "next page",
+		"a line end":                     whole[:4] + "\n" + whole[4:],
+		"padding":                        whole + "=",
+		"a cursor of an earlier version": encode("tools\x00a"),
+		"too long":                       text.NewCursor("tools", "a", strings.Repeat("b", 7<<10)),
 	} {
 		if got, ok := text.ReadCursor("tools", cursor, 2); ok {
 			t.Errorf("%s: %q is read as %q", name, cursor, got)
@@ -48,7 +48,7 @@ func TestReadCursorRefuses(t *testing.T) {
 	}
 }
 
-// ReadCursor refuses each text of a client that NewCursor does not return.
+// ReadCursor accepts only the empty text and texts that NewCursor returns.
 func FuzzReadCursor(f *testing.F) {
 	for _, seed := range []string{"", "x", text.NewCursor("tools", "a", "b"), text.NewCursor("tools", "a")} {
 		f.Add(seed)

@@ -1,8 +1,8 @@
 // Package search ranks tools for a query by the sum of two signals: BM25F over six fields, for equal
 // words, and the cosine of two small vectors, for words with the same meaning.
 //
-// The package is pure, and it ranks views. The caller passes a view, which is the set of documents
-// to rank. The package does not check which tools exist, or which tools are callable. Every number
+// The package does no I/O. It ranks only the documents of a view, which is a set that the caller
+// passes. The package does not check which tools exist, or which tools are callable. Every number
 // in a result depends only on the query and the documents of the view: the package counts document
 // frequencies in the view, and mean field lengths are constants. So the order and the scores of
 // tools in the view reveal nothing about other tools.
@@ -32,7 +32,7 @@ type Doc struct {
 // Options configure one ranking. The zero Options rank by both signals.
 type Options struct {
 	Lexical bool // rank only by words: the gateway's "ranking": "lexical"
-	Matched bool // also return the documents that match, beyond the limit
+	Matched bool // set [Result].Matched: all matching documents, even beyond the limit
 }
 
 // A Hit is one document of a [Result] and how well it matches. Score, Lexical and Semantic are in
@@ -41,9 +41,9 @@ type Options struct {
 // hits of two views.
 type Hit struct {
 	Doc      int     // number of the document: its position in the docs of [Build]
-	Score    float64 // weighted sum of both, or Lexical without vectors; less for another verb
-	Lexical  float64 // share of the query's weight that the document's words reach
-	Semantic float64 // square of the cosine of query and document, 0 for a negative one
+	Score    float64 // weighted sum of the next two; lower if the tool's verb does not fit
+	Lexical  float64 // BM25F score, divided by the highest score that the query's words can reach
+	Semantic float64 // square of the cosine of the two vectors; 0 if the cosine is negative
 }
 
 // A Result is what [Index.Rank] found in one view.

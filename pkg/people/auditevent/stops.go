@@ -16,15 +16,15 @@ const (
 	// maxActor limits the characters of the actor that a stop stores.
 	maxActor = 100
 
-	// recordTime is the maximum time between a stop and its line.
+	// recordTime is the maximum time from a stop in the store to its audit line.
 	recordTime = time.Minute
 
 	// lostReason replaces the reason of a stop if the reason is invalid.
 	lostReason = "stopped before the approvals were lost"
 )
 
-// stop restores the stops that people made and nobody has undone since, if the store lacks them.
-// The catalog has no stops.
+// stop restores the stops that people made and nobody has undone later, if the store lacks them. It
+// uses only the audit, because the catalog contains no stops.
 func (r *restoring) stop(ctx context.Context) error {
 	if r.Stops == nil {
 		return nil
@@ -66,7 +66,8 @@ func openStops(events []audit.TrailEvent) []audit.TrailEvent {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b audit.TrailEvent) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(b.Action, a.Action)) // stop_undone before stop
+		// At the same time, the undo comes before the stop, so the stop counts.
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(b.Action, a.Action))
 	})
 	var open []audit.TrailEvent
 	for _, d := range list {
@@ -96,7 +97,8 @@ func targetOf(l audit.Line) (t stop.Target, ok bool) {
 	return t, t.Check() == nil
 }
 
-// endedSince reports whether the store has the undoing of the stop whose line has this time.
+// endedSince reports whether the store has the end of a stop of t whose audit line has the time at.
+// The stop itself may be up to recordTime older than its line, and so may its end.
 func endedSince(stored stop.Stops, t stop.Target, at time.Time) bool {
 	return slices.ContainsFunc(stored.Ended, func(e stop.Ended) bool { return e.Target == t && e.At.After(at.Add(-recordTime)) })
 }

@@ -9,7 +9,8 @@ import (
 var ArgumentsText = argumentsText
 
 // Patterns returns the patterns that the console of these options registers, in the syntax of
-// [http.ServeMux]. A mux has no list of its patterns, so the function reads its fields.
+// [http.ServeMux]. A mux has no list of its patterns, so the function reads unexported fields of
+// the mux.
 func Patterns(o Options) (out []string) {
 	c := New(o)
 	mux, ok := c.pages(o.API).(*http.ServeMux)

@@ -35,14 +35,14 @@ func TestSessionsOfOthers(t *testing.T) {
 	lacks(t, page, "Gecko")
 	list := open()
 	if len(list) != 2 || list[0].Browser == "" || list[0].Created.IsZero() || list[0].Way != signin.WayKey {
-		t.Fatalf("as JSON: %+v", list)
+		t.Fatalf("sessions as JSON: %+v", list)
 	}
 	of := map[string]string{}
 	for _, s := range list {
 		of[s.Actor] = s.ID
 	}
 	if a := h.Submit("/admin/sessions/"+of["sam"]+"/revoke", url.Values{"x": {""}}); a.Status != http.StatusSeeOther || a.Header.Get("Location") != "../../sessions?ended=1" {
-		t.Fatalf("%d to %q", a.Status, a.Header.Get("Location"))
+		t.Fatalf("status %d, redirect to %q", a.Status, a.Header.Get("Location"))
 	}
 	says(t, h.Page(http.StatusOK, "/admin/sessions?ended=1"),
 		"The session ended. Every process refuses its next request")
@@ -51,17 +51,17 @@ func TestSessionsOfOthers(t *testing.T) {
 	}
 	lines := h.Deeds.Lines()
 	if l := lines[len(lines)-1]; l.Action != audit.ActionSessionRevoked || l.Subject != "session:sam" || l.Actor != "kim" {
-		t.Errorf("deed %+v", l)
+		t.Errorf("audit event %+v, want the revocation of sam's session by kim", l)
 	}
 	if got := admintest.Into[admin.Session](h.Fixture, "/admin/sessions/"+of["ann"]+"/revoke", "{}"); got.Actor != "ann" {
-		t.Errorf("ended %+v", got)
+		t.Errorf("the ended session is %+v, want ann's", got)
 	}
 	if _, err := sessions.Look(t.Context(), anns); !errors.Is(err, signin.ErrNotFound) {
 		t.Errorf("ann's session is still open: %v", err)
 	}
 	h.Problem(http.StatusNotFound, "/admin/sessions/"+of["ann"]+"/revoke", "{}")
 	if a := h.Submit("/admin/sessions/"+of["sam"]+"/revoke", url.Values{"x": {""}}); a.Status != http.StatusSeeOther { // already ended
-		t.Errorf("ending it again: %d", a.Status)
+		t.Errorf("ending sam's session again: status %d", a.Status)
 	}
 }
 

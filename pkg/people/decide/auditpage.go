@@ -37,8 +37,8 @@ const (
 	linesRead  = 200 // lines that one read of a part requests if a filter excludes lines
 	linesReads = 5   // maximum number of such reads for each part of a page
 
-	// lateness is the maximum time by which a call's line may be older than the previous line.
-	// Lines of calls are stored in the order in which they were written.
+	// Lines of calls are stored in the order in which they were written, not in the order of their
+	// times. lateness is the maximum time by which a line may be older than the line before it.
 	lateness = 2 * time.Second
 )
 
@@ -96,7 +96,7 @@ func (p *part) fill(ctx context.Context, limit, maxReads int) bool {
 	return true
 }
 
-// take removes the first line and returns it.
+// take removes the first line of buf and returns it.
 func (p *part) take() auditLine {
 	l := p.buf[0]
 	p.buf = p.buf[1:]
@@ -237,7 +237,8 @@ func (p Paging) auditCursor() (at auditCursor, err error) {
 // parts returns the parts of the audit that may have lines for the filter.
 func (d *Service) parts(f audit.Filter, at *auditCursor) (parts []*part) {
 	begun := at.Time
-	// until returns a bound that excludes lines that are newer than the previous page.
+	// until returns the filter's Until for this page. It excludes lines that are newer than the
+	// last line of the previous page by more than lateness.
 	until := func(lateness time.Duration) time.Time {
 		latest := begun.Add(lateness + 1)
 		if begun.IsZero() || !f.Until.IsZero() && f.Until.Before(latest) {

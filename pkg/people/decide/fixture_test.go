@@ -27,8 +27,8 @@ func fixtureOf(d *admintest.Fixture) *fixture {
 	return &fixture{Fixture: d, service: d.Console.Service, ctx: decide.WithActor(d.T.Context(), decide.Actor{Name: "ann", Rights: identity.Everything()})}
 }
 
-// newQueue returns a fixture where tools of three servers wait: two of db that changed, one of git
-// that changed, and new ones of each tier. Two of web are approved.
+// newQueue returns a fixture in which tools of two servers wait for approval: two changed tools of
+// db, one changed tool of git, and a new tool of each tier. The two tools of web are approved.
 func newQueue(t testing.TB) *fixture {
 	t.Helper()
 	f := newFixture(t)

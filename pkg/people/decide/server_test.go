@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A server's settings show nobody what may be secret: people write credentials into paths and
-// queries of URLs as well as into headers.
+// The settings of a server show no text that may be secret. People write credentials into headers,
+// and also into paths and queries of URLs.
 func TestServer(t *testing.T) {
 	f := newFixture(t)
 	f.Serve("fs", `{"name":"read_file"}`)
@@ -37,18 +37,18 @@ func TestServer(t *testing.T) {
 		t.Errorf("%+v (-want +got):\n%s", got, diff)
 	}
 	if body := f.Send("/admin/servers/fs", "").Body; strings.Contains(body, "s3cret") || !strings.Contains(body, `"host":"https://fs.example.com:8443"`) {
-		t.Errorf("the API says %s", body)
+		t.Errorf("a secret is in the answer, or the host is not: %s", body)
 	}
 	f.ByName["fs"].Outcome = outcome.Outcome{Status: outcome.Transient, Reason: "timeout", Duration: time.Second}
 	loaded := got.Outcome.LoadedAt
 	f.Sync()
 	f.Sync()
 	if got, err = f.service.Server(f.ctx, "fs"); err != nil || !got.Outcome.LoadedAt.Equal(loaded) || got.Outcome.Status != "transient" {
-		t.Errorf("after two failures: %+v, %v; it loaded last at %v", got.Outcome, err, loaded)
+		t.Errorf("after two failures: outcome %+v, error %v; want status transient and LoadedAt %v", got.Outcome, err, loaded)
 	}
 	_, err = f.service.Server(f.ctx, "nope")
 	if e, ok := errors.AsType[*decide.Error](err); !ok || e.Status != http.StatusNotFound {
-		t.Errorf("an unknown server: %v", err)
+		t.Errorf("unknown server: error %v, want status 404", err)
 	}
 }
 

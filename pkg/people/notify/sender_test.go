@@ -24,12 +24,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// event returns the nth event. It is about a server, so it gets its own message.
+// event returns the nth event. The sender joins requests into one message, but not this event,
+// because it is about a server.
 func event(n int) notify.Event {
 	return notify.Event{ID: fmt.Sprint("e", n), Kind: notify.ServerDown, Server: fmt.Sprint("s", n), Path: "/admin/servers/s"}
 }
 
-func TestEachTargetIsToldWhatItWants(t *testing.T) {
+func TestEachTargetGetsItsEvents(t *testing.T) {
 	all, few := newStub(t), newStub(t)
 	o := newOffice(t, slack(all.URL), slack(few.URL, "new", "decided"))
 	for i, e := range samples() {
@@ -38,14 +39,14 @@ func TestEachTargetIsToldWhatItWants(t *testing.T) {
 	}
 	sent := o.send(t)
 	if n, m := len(all.messages()), len(few.messages()); n != len(samples()) || m != 8 || sent.Told != n+m || sent.Left > 0 {
-		t.Errorf("%d and %d messages, %+v", n, m, sent)
+		t.Errorf("the target of all events got %d messages, the other %d; report %+v", n, m, sent)
 	}
 	if again := o.send(t); again != (notify.SendReport{}) {
-		t.Errorf("sent again: %+v", again)
+		t.Errorf("a second Send reports %+v, want nothing sent", again)
 	}
 }
 
-// Without a target nothing is read.
+// Without targets, Send does not read the outbox.
 func TestSendToNobody(t *testing.T) {
 	o := newOffice(t)
 	o.put(t, event(1))
@@ -61,7 +62,7 @@ func TestTargetThatIsDown(t *testing.T) {
 	o.put(t, event(1), event(2), event(3))
 	sent := o.send(t)
 	if len(up.messages()) != 3 || len(down.messages()) != 3 || sent.Told != 3 || sent.Left != 3 {
-		t.Errorf("up %d, down %d (three attempts of the first, none of the others), %+v", len(up.messages()), len(down.messages()), sent)
+		t.Errorf("up got %d messages and down %d, want 3 and 3 (three attempts of the first message); report %+v", len(up.messages()), len(down.messages()), sent)
 	}
 	if o.send(t); len(down.messages()) != 3 {
 		t.Error("the target is tried again within a minute")
@@ -72,7 +73,7 @@ func TestTargetThatIsDown(t *testing.T) {
 	o.Pass(3 * time.Minute)
 	before := len(down.messages())
 	if sent := o.send(t); sent.Told != 3 || sent.Left > 0 || len(down.messages()) != before+3 {
-		t.Errorf("back: %+v, %d messages", sent, len(down.messages())-before)
+		t.Errorf("after the target is up again: report %+v, %d messages", sent, len(down.messages())-before)
 	}
 	if len(up.messages()) != 3 {
 		t.Errorf("the other target got %d messages", len(up.messages()))
@@ -125,7 +126,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A message that a target refuses is given up, in the log and the audit, and the next one is sent.
+// If a target refuses a message, the sender gives it up, writes this to the log and the audit, and
+// sends the next message.
 func TestTargetThatRefuses(t *testing.T) {
 	elsewhere := newStub(t)
 	for name, answer := range map[string]func(int, http.ResponseWriter){
@@ -224,7 +226,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// Many requests at once become one message.
+// If many requests wait at the same time, the sender sends one message about all of them.
 func TestFloodOfRequests(t *testing.T) {
 	room := newStub(t)
 	o := newOffice(t, slack(room.URL))
@@ -286,7 +288,7 @@ func TestTwoSenders(t *testing.T) {
 			count[m.body]++
 		}
 		if len(count) != events || len(s.messages()) != events {
-			t.Errorf("%s: %d messages, and %d ids of events", name, len(s.messages()), len(count))
+			t.Errorf("%s: %d messages, %d of them different; want each event once", name, len(s.messages()), len(count))
 		}
 	}
 	if told.Load() != 2*events || len(o.open(t)) > 0 {
@@ -306,7 +308,7 @@ func TestSenderThatDies(t *testing.T) {
 		return false, nil
 	}
 	if _, err := o.sender.Send(t.Context()); err == nil {
-		t.Error("Send returns no error although the result is not stored")
+		t.Error("Send returns no error, although it could not store that the message was sent")
 	}
 	o.docs.OnPut = nil
 	if o.send(t); len(hook.messages()) != 1 {
@@ -316,14 +318,15 @@ func TestSenderThatDies(t *testing.T) {
 	o.send(t)
 	got := hook.messages()
 	if len(got) != 2 || got[0].header.Get("Webhook-Id") != got[1].header.Get("Webhook-Id") || got[0].body != got[1].body {
-		t.Errorf("%d messages, or another id", len(got))
+		t.Errorf("%d messages, want 2 with the same id and body", len(got))
 	}
 	if len(o.open(t)) > 0 {
 		t.Errorf("open: %+v", o.open(t))
 	}
 }
 
-// A sender stops before its time ends, and does not change notices that it has not begun.
+// If little time is left before the deadline, a sender begins no further notice and does not change
+// the notices that it has not begun.
 func TestSendInTime(t *testing.T) {
 	hook := newStub(t)
 	o := newOffice(t, slack(hook.URL))
@@ -407,7 +410,7 @@ func TestCourier(t *testing.T) {
 	close(free)
 	stop()
 	if n := len(room.messages()); n != 3 || len(o.open(t)) != 1 {
-		t.Errorf("%d messages, %d notices open: want the begun one sent, and no other one begun", n, len(o.open(t)))
+		t.Errorf("%d messages and %d open notices, want 3 and 1: the sender finishes the current message and begins no other", n, len(o.open(t)))
 	}
 	room.says(nil)
 	defer notify.NewWorker().Start(t.Context(), o.sender)()

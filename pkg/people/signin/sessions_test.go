@@ -127,7 +127,7 @@ func TestSessionLife(t *testing.T) {
 }
 
 func TestSession(t *testing.T) {
-	t.Run("is not found for another text", func(t *testing.T) {
+	t.Run("is not found for a text that is not its cookie", func(t *testing.T) {
 		f := newFixture(t)
 		cookie := f.open(kim)
 		s, err := f.Find(t.Context(), cookie)
@@ -192,7 +192,7 @@ func (f *fixture) actors(cookies ...secret.Text) (names string) {
 	return names
 }
 
-// A session that ends in one process ends in all.
+// A session that ends in one process ends in all processes.
 func TestSessionEnds(t *testing.T) {
 	t.Run("by signing out", func(t *testing.T) {
 		here, there, one, two, three := shared(t)
@@ -201,7 +201,7 @@ func TestSessionEnds(t *testing.T) {
 			t.Errorf("valid sessions: %s", got)
 		}
 	})
-	t.Run("by its owner, by id", func(t *testing.T) {
+	t.Run("if its owner revokes it by id", func(t *testing.T) {
 		here, there, one, two, three := shared(t)
 		own, err := there.Own(t.Context(), signin.Session{Actor: "kim"})
 		if err != nil || len(own) != 2 || own[0].Browser != "Mozilla/5.0" {
@@ -222,7 +222,7 @@ func TestSessionEnds(t *testing.T) {
 			t.Errorf("Revoke of another person's session = %v", err)
 		}
 	})
-	t.Run("with all others of its owner", func(t *testing.T) {
+	t.Run("if its owner ends all other sessions", func(t *testing.T) {
 		here, there, one, two, three := shared(t)
 		mine, err := here.Find(t.Context(), one)
 		require.OK(t, err)
@@ -233,7 +233,7 @@ func TestSessionEnds(t *testing.T) {
 			t.Errorf("valid sessions: %s", got)
 		}
 	})
-	t.Run("although a request stores its use at the same time", func(t *testing.T) {
+	t.Run("even if a request stores the use of the session at the same time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			here, there, one, _, _ := shared(t)
 			time.Sleep(6 * time.Minute)
@@ -245,13 +245,14 @@ func TestSessionEnds(t *testing.T) {
 				t.Error("the session is valid")
 			}
 			if there.actor(one) != "" {
-				t.Error("the session is valid again")
+				t.Error("the ended session is valid in the other process")
 			}
 		})
 	})
 }
 
-// Newer sessions replace older ones, first sessions of the same actor.
+// An actor has at most 16 sessions, and the store has about 512 at most. Then a new session
+// replaces the oldest one.
 func TestSessionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there, one, two, three := shared(t)
@@ -334,12 +335,12 @@ func TestSessionOfAToken(t *testing.T) {
 			ends(t, f, cookie)
 		})
 	})
-	t.Run("never made", func(t *testing.T) {
+	t.Run("that does not exist", func(t *testing.T) {
 		f, _, _, _ := admin(t)
 		require.OK(t, f.Revoke(t.Context(), signin.Session{Actor: "token:kim"}, soleID(t, f)))
 		ends(t, f, f.open(signin.Person{Actor: "token:kim", Way: signin.WayToken, Token: "none"}))
 	})
-	t.Run("token is no longer accepted", func(t *testing.T) {
+	t.Run("in a gateway that no longer accepts tokens", func(t *testing.T) {
 		f, _, _, cookie := admin(t)
 		f.options.Tokens = nil
 		ends(t, f.process(), cookie)
@@ -365,7 +366,7 @@ func TestSessionOfTheBootstrapToken(t *testing.T) {
 		t.Error("the session is invalid")
 	}
 	if s, err := f.Find(t.Context(), cookie); err != nil || s.Token == f.options.Bootstrap {
-		t.Errorf("the store has the setting: %+v, %v", s, err)
+		t.Errorf("the session contains the digest of the token: %+v, %v", s, err)
 	}
 	for name, setting := range map[string]string{"another": token.Digest(token.New()), "none": ""} {
 		other := *f

@@ -8,8 +8,10 @@ import (
 
 // A Release is the package version of a server that is a local program.
 type Release struct {
-	URL     string `json:"url,omitempty"`     // of the server; an older program may have moved the record since
-	Family  string `json:"family,omitempty"`  // the same for all versions of one package, started in one way
+	// URL is the server's URL. If an older gateway has changed the record's URL later, the two
+	// differ.
+	URL     string `json:"url,omitempty"`
+	Family  string `json:"family,omitempty"`  // equal for two commands that differ only in the version
 	Version string `json:"version,omitempty"` // the package with its version: "x@1.2.3"
 }
 
@@ -17,14 +19,15 @@ type Release struct {
 // person may approve the same definition for the current version.
 type PriorApproval struct {
 	Hash    tool.Hash `json:"hash"`
-	Version string    `json:"version"` // of the package at the approval
-	URL     string    `json:"url"`     // of the current server; at another URL this approval is void
+	Version string    `json:"version"` // version of the package that was approved
+	URL     string    `json:"url"`     // of the current server; must be the record's URL
 	At      time.Time `json:"at"`      // time of the approval or of a later decision
 }
 
-// Carryable returns the version of the server's package in which the current definition was
-// approved. ok reports whether a person may approve it again for that reason: it waits, and nobody
-// has decided about it since, except as the first of two people.
+// Carryable reports whether a person may approve the current definition because the same definition
+// was approved for another version of the server's package. It returns that version. ok is true if
+// the item is pending, and if nobody has decided about the item after that approval. A proposal by
+// the first of two people is not such a decision.
 func (r Record) Carryable() (version string, ok bool) {
 	p := r.Prior
 	if p == nil || p.URL != r.URL || p.Hash != r.CurrentHash || r.derive() != Pending || r.Disabled || r.Loss != nil {
@@ -34,8 +37,8 @@ func (r Record) Carryable() (version string, ok bool) {
 	return p.Version, !decided
 }
 
-// prior returns the approval of r that remains known for the server in d. It returns nil unless
-// the server is another version of the same package.
+// prior returns the approval that the record keeps as Prior when its server changes to the server
+// in d. It returns nil unless that server is another version of the same package.
 func (r *Record) prior(d Observation) *PriorApproval {
 	was := r.Release
 	switch {
@@ -55,7 +58,7 @@ func (r *Record) prior(d Observation) *PriorApproval {
 	return nil
 }
 
-// release records the faults of a release and of a prior approval.
+// release adds the faults of a release and of a prior approval to the checker's faults.
 func (c *checker) release(r Release, p *PriorApproval) {
 	c.text("url of a release", r.URL, 0, maxURL)
 	c.text("family of a release", r.Family, 0, MaxName)

@@ -9,15 +9,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Limits of a line, in characters. Most of its texts come from other people and programs.
+// Limits of a line. Most texts of a line come from outside the gateway, so they must be cut.
 const (
-	maxName  = 512
-	maxNote  = 2000
-	maxRules = 16
-	maxKinds = 16 // statuses in the counts of a search
+	maxName  = 512  // characters of each text except the note
+	maxNote  = 2000 // characters
+	maxRules = 16   // rules in each list of rules
+	maxKinds = 16   // statuses in the counts of a search
 )
 
-// Name returns a name in the form in which lines contain it.
+// Name returns s as an audit line contains it: escaped, and cut to its limit.
 func Name(s string) string { return text.Clip(s, maxName) }
 
 // bounded returns the line with its texts escaped and cut to their limits.
@@ -58,7 +58,7 @@ func (l Line) encode() ([]byte, error) { return rawjson.Encode(l.bounded()) }
 // not rename it.
 func (l Line) Attrs() []slog.Attr {
 	raw, err := l.encode()
-	if err != nil { // texts and numbers cannot fail
+	if err != nil { // the encoding of texts and numbers cannot fail
 		panic(err)
 	}
 	members, err := rawjson.Split(raw, rawjson.Lenient)

@@ -15,8 +15,8 @@ type Sink interface {
 // A batcher is a [Sink] that writes many lines in one operation, which costs less than one write
 // for each.
 type batcher interface {
-	// WriteAll does [Sink.Write] for each line, in order. If it returns an error, it may have kept
-	// some lines.
+	// WriteAll writes each line as [Sink.Write] does, in order. If it returns an error, it may have
+	// kept some lines.
 	WriteAll(ctx context.Context, lines []Line) error
 }
 

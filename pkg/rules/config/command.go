@@ -16,11 +16,11 @@ type Command struct {
 	Args []string // unchanged; they may contain credentials
 	Env  Values   // values may contain ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
 	Dir  string   // its working directory; "": the gateway's
-	Pass []string // further variables of the gateway that the program gets, from [Programs.Env]
+	Pass []string // names of the gateway's variables that the program gets too; from [Programs.Env]
 }
 
-// identity returns the URL that identifies the command. The environment makes no difference, and
-// neither do the headers of a server with a URL.
+// identity returns the URL that identifies the command. It does not depend on the environment. In
+// the same way, the identity of a server with a URL does not depend on its headers.
 func (c *Command) identity() string {
 	canonical, err := rawjson.Encode(struct {
 		Args    []string `json:"args"`
@@ -112,7 +112,7 @@ func (c *checker) command(f *fileServer, n *rawjson.Node, path string) *Command 
 	for i, arg := range out.Args {
 		at, where := args.Kids[i], index(path+".args", i)
 		if c.word(at, where, arg); shown[i] != arg {
-			c.warn(at, where, "seems to hold a credential, which every process of the machine can read there; write it into a variable in env")
+			c.warn(at, where, "seems to hold a credential, and every process on the machine can read a program's arguments; put it into a variable in env")
 		}
 	}
 	return out
@@ -127,7 +127,7 @@ func (c *checker) unused(n *rawjson.Node, path, why string, keys ...string) {
 	}
 }
 
-// isEmpty reports whether n is an object, array or string with nothing in it.
+// isEmpty reports whether n is an empty object, array or string.
 func isEmpty(n *rawjson.Node) bool {
 	return len(n.Kids) == 0 && n.Text == "" && (n.Object() || n.Array() || n.Kind == '"')
 }
@@ -184,7 +184,7 @@ func (c *checker) transport(f *fileServer, n *rawjson.Node, path string) {
 			c.fault(at, where, "%q does not work with a command, which uses stdio", clip(kind))
 		case slices.Contains([]string{"http", "streamable-http", "streamable_http", "streamableHttp", "streamableHTTP"}, kind):
 		case kind == "sse":
-			c.warn(at, where, "the gateway does not support the sse transport and tries streamable HTTP at this url; many servers have it at another url, such as …/mcp")
+			c.warn(at, where, "the gateway does not support the sse transport and tries streamable HTTP at this url; if that fails, find the server's url for streamable HTTP, often …/mcp")
 		case kind == "stdio":
 			c.fault(at, where, `a stdio server has a command and no url`)
 		default:
@@ -210,9 +210,9 @@ func (c *checker) enabled(f *fileServer, n *rawjson.Node, path string) bool {
 func othersKey(key string) (note string, known bool) {
 	switch key {
 	case "autoApprove", "alwaysAllow", "trust":
-		return "another program's key: approval, lists and policy decide here which tools may be called", true
+		return "key of another program, without effect here: approval, lists and policy decide which tools may be called", true
 	case "envFile":
-		return "another program's key, which is not read: the program gets what env lists", true
+		return "key of another program, without effect here: the gateway does not read this file; put the variables into env", true
 	case "description", "icon", "gallery", "dev", "watchPaths":
 		return "", true
 	}

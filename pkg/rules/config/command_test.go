@@ -42,12 +42,12 @@ func TestParseLaptop(t *testing.T) {
 		warnings = append(warnings, w.Path+": "+w.Message)
 	}
 	wantWarnings := []string{
-		"mcpServers.cline.autoApprove: another program's key: approval, lists and policy decide here which tools may be called",
-		"mcpServers.cursor.args[2]: seems to hold a credential, which every process of the machine can read there; write it into a variable in env",
+		"mcpServers.cline.autoApprove: key of another program, without effect here: approval, lists and policy decide which tools may be called",
+		"mcpServers.cursor.args[2]: seems to hold a credential, and every process on the machine can read a program's arguments; put it into a variable in env",
 		"mcpServers.cursor.env.API_KEY: seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}",
 		"mcpServers.code.args[1]: contains ${…}, which is replaced only in env and headers: the program gets it unchanged",
-		"mcpServers.code.envFile: another program's key, which is not read: the program gets what env lists",
-		"mcpServers.old.type: the gateway does not support the sse transport and tries streamable HTTP at this url; many servers have it at another url, such as …/mcp",
+		"mcpServers.code.envFile: key of another program, without effect here: the gateway does not read this file; put the variables into env",
+		"mcpServers.old.type: the gateway does not support the sse transport and tries streamable HTTP at this url; if that fails, find the server's url for streamable HTTP, often …/mcp",
 		"mcpServers.old.env: belongs to a server with a command and is not used",
 	}
 	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {

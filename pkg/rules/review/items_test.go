@@ -10,7 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The summaries of prompts and resources: members other than name or URI, and the expected items.
+// Each row has the rest of the old and of the new definition, after the name or URI, and the items
+// that the summary must have.
 func TestSummarizeItems(t *testing.T) {
 	const prompt, resource = `{"name":"greet"`, `{"uri":"docs://a","name":"a"`
 	for _, tt := range []struct {
@@ -20,18 +21,18 @@ func TestSummarizeItems(t *testing.T) {
 		want        []string
 	}{
 		{"nothing", tool.Prompt, `,"arguments":[{"name":"who"}]}`, `,"arguments":[{"name":"who"}]}`, nil},
-		{"an argument more", tool.Prompt, `}`, `,"arguments":[{"name":"who","description":"a name"}]}`, []string{`+argument who | optional, "a name" | new power`}},
-		{"a required one more", tool.Prompt, `,"arguments":[]}`, `,"arguments":[{"name":"a b","required":true}]}`, []string{`+argument "a b" | required | new power`}},
-		{"one less", tool.Prompt, `,"arguments":[{"name":"x"},{"name":"y"}]}`, `,"arguments":[{"name":"y"}]}`, []string{`-argument x | optional | `}},
-		{"required now", tool.Prompt, `,"arguments":[{"name":"x"}]}`, `,"arguments":[{"name":"x","required":true}]}`, []string{`+required x | required now | `}},
-		{"optional now", tool.Prompt, `,"arguments":[{"name":"x","required":true}]}`, `,"arguments":[{"name":"x","required":false}]}`, []string{`-required x | optional now | may be left out now`}},
-		{"said to be optional", tool.Prompt, `,"arguments":[{"name":"x"}]}`, `,"arguments":[{"name":"x","required":false}]}`, []string{`+required x | false | not judged`}},
-		{"its description", tool.Prompt, `,"arguments":[{"name":"x","description":"a user"}]}`, `,"arguments":[{"name":"x","description":"a root user"}]}`, []string{`~description x | +1 word | `}},
-		{"another order", tool.Prompt, `,"arguments":[{"name":"x"},{"name":"y"}]}`, `,"arguments":[{"name":"y"},{"name":"x"}]}`, []string{`~arguments | [{"name":"x"},{"name":"y"}] → [{"name":"y"},{"name":"x"}] | `}},
-		{"an empty list", tool.Prompt, `}`, `,"arguments":[]}`, []string{`+arguments | [] | `}},
+		{"an optional argument added", tool.Prompt, `}`, `,"arguments":[{"name":"who","description":"a name"}]}`, []string{`+argument who | optional, "a name" | new power`}},
+		{"a required argument added", tool.Prompt, `,"arguments":[]}`, `,"arguments":[{"name":"a b","required":true}]}`, []string{`+argument "a b" | required | new power`}},
+		{"an argument removed", tool.Prompt, `,"arguments":[{"name":"x"},{"name":"y"}]}`, `,"arguments":[{"name":"y"}]}`, []string{`-argument x | optional | `}},
+		{"an argument becomes required", tool.Prompt, `,"arguments":[{"name":"x"}]}`, `,"arguments":[{"name":"x","required":true}]}`, []string{`+required x | required now | `}},
+		{"an argument becomes optional", tool.Prompt, `,"arguments":[{"name":"x","required":true}]}`, `,"arguments":[{"name":"x","required":false}]}`, []string{`-required x | optional now | may be left out now`}},
+		{"an optional argument gets required: false", tool.Prompt, `,"arguments":[{"name":"x"}]}`, `,"arguments":[{"name":"x","required":false}]}`, []string{`+required x | false | not judged`}},
+		{"the description of an argument", tool.Prompt, `,"arguments":[{"name":"x","description":"a user"}]}`, `,"arguments":[{"name":"x","description":"a root user"}]}`, []string{`~description x | +1 word | `}},
+		{"the order of the arguments", tool.Prompt, `,"arguments":[{"name":"x"},{"name":"y"}]}`, `,"arguments":[{"name":"y"},{"name":"x"}]}`, []string{`~arguments | [{"name":"x"},{"name":"y"}] → [{"name":"y"},{"name":"x"}] | `}},
+		{"an empty list of arguments added", tool.Prompt, `}`, `,"arguments":[]}`, []string{`+arguments | [] | `}},
 		{"an unknown member", tool.Prompt, `,"arguments":[{"name":"x"}]}`, `,"arguments":[{"name":"x","role":"system"}]}`, []string{`+role x | "system" | not judged`}},
-		{"the type", tool.Resource, `,"mimeType":"text/plain"}`, `,"mimeType":"text/html"}`, []string{`~mimeType | "text/plain" → "text/html" | `}},
-		{"its audience", tool.Resource, `,"annotations":{"audience":["user"]}}`, `,"annotations":{"audience":["assistant"]}}`, []string{`~annotation audience | ["user"] → ["assistant"] | `}},
+		{"the MIME type of a resource", tool.Resource, `,"mimeType":"text/plain"}`, `,"mimeType":"text/html"}`, []string{`~mimeType | "text/plain" → "text/html" | `}},
+		{"the audience of a resource", tool.Resource, `,"annotations":{"audience":["user"]}}`, `,"annotations":{"audience":["assistant"]}}`, []string{`~annotation audience | ["user"] → ["assistant"] | `}},
 		{"the description of a resource", tool.Resource, `,"description":"old"}`, `,"description":"old news"}`, []string{`~description | +1 word | `}},
 		{"arguments of a resource", tool.Resource, `}`, `,"arguments":[{"name":"x"}]}`, []string{`+arguments | [{"name":"x"}] | `}},
 	} {

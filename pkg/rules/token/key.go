@@ -20,7 +20,7 @@ const (
 	adminPrefix = "pca_" // the admin key of a gateway without authentication
 )
 
-// MinKey is the shortest key, in bytes.
+// MinKey is the minimum length of a key, in bytes.
 const MinKey = 32
 
 const (
@@ -39,7 +39,7 @@ func NewAdmin() secret.Text { return secret.New(adminPrefix + Random()) }
 // Random returns 256 random bits as text that can be part of a URL.
 func Random() string {
 	var b [randomBytes]byte
-	_, _ = rand.Read(b[:]) // it never fails; the program ends if there is no randomness
+	_, _ = rand.Read(b[:]) // never fails; without randomness, the program ends
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
@@ -58,20 +58,20 @@ func read(prefix, s string) (secret.Text, bool) {
 	return secret.New(s), true
 }
 
-// A Key makes the hashes of tokens and of other secret texts. A token is valid only under the key
-// that it was made under.
+// A Key makes the hashes of tokens and of other secret texts. A token is valid only while the
+// gateway uses the key with which the token was made.
 type Key struct{ secret.Text }
 
 // NewKey returns the key of a secret of at least 32 bytes.
 func NewKey(s string) (Key, error) {
 	if len(s) < MinKey {
-		return Key{}, fmt.Errorf("the key of agent tokens has %d bytes: want %d or more, random", len(s), MinKey)
+		return Key{}, fmt.Errorf("the key of agent tokens has %d bytes, want at least %d random bytes", len(s), MinKey)
 	}
 	return Key{secret.New(s)}, nil
 }
 
-// ID returns the key's name for people and on tokens; "" for the zero Key. It reveals nothing of
-// the key.
+// ID returns a short name of the key, for people and for the records of tokens. It returns "" for
+// the zero Key. The name reveals nothing about the key.
 func (k Key) ID() string {
 	if k.Reveal() == "" {
 		return ""
@@ -79,17 +79,17 @@ func (k Key) ID() string {
 	return k.Sum("key", secret.Text{})[:keyIDLength]
 }
 
-// Identify returns the id of the token with this text in a store, and its hash. The two are hashes
-// of different messages: the id, which people see, reveals nothing of the hash.
+// Identify returns the id and the hash of the token with this text, as a store has them. They are
+// hashes of different messages, so the id, which people see, reveals nothing about the hash.
 func (k Key) Identify(t secret.Text) (id, hash string) {
 	return k.Sum("id", t)[:idLength], k.Sum("hash", t)
 }
 
-// Sum returns the keyed hash of a text for one use, lower-case hex. It reveals nothing of the
-// text, nor of its hash for another use.
+// Sum returns the keyed hash of a text for one use, in lower-case hex. The hash reveals nothing
+// about the text, and nothing about the text's hash for another use.
 func (k Key) Sum(use string, t secret.Text) string {
 	m := hmac.New(sha256.New, []byte(k.Reveal()))
-	m.Write([]byte(use + "\x00" + t.Reveal())) // a hash never fails
+	m.Write([]byte(use + "\x00" + t.Reveal())) // never fails
 	return hex.EncodeToString(m.Sum(nil))
 }
 
@@ -99,7 +99,7 @@ func SameHash(a, b string) bool {
 	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
-// Digest returns the SHA-256 of a text, lower-case hex. Settings identify a token by it.
+// Digest returns the SHA-256 of a text in lower-case hex. Settings name a token by its digest.
 func Digest(t secret.Text) string { return DigestOf(t.Reveal()) }
 
 // DigestOf is [Digest] for a received text, which may not be a token.

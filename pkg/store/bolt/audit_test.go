@@ -57,11 +57,11 @@ func TestKeepAudit(t *testing.T) {
 	want(s, "a", "t05", "t04", "t03", "t02", "t01")
 	shut(s)
 
-	s = openFor(3 * day) // on day 6, Open removes lines from before day 3
+	s = openFor(3 * day) // opened on day 6, so Open removes lines that are older than day 3
 	want(s, "a", "t05", "t04", "t03")
 	want(s, "b", "t05", "t04", "t03")
 	clock = clock.Add(day)
-	note(s, "a") // on day 7, a write removes old lines of its server
+	note(s, "a") // on day 7, a write for a removes old lines of a, but not of b
 	want(s, "a", "t07", "t05", "t04")
 	want(s, "b", "t05", "t04", "t03")
 	shut(s)
@@ -71,7 +71,7 @@ func TestKeepAudit(t *testing.T) {
 	want(s, "a", "t07", "t05", "t04")
 	for n := range 5 {
 		if _, err := s.Get(t.Context(), approval.Record{Server: "a", Tool: fmt.Sprintf("t%02d", n+1)}.ID()); err != nil {
-			t.Errorf("a record was removed with its line: %v", err)
+			t.Errorf("a record was removed together with its audit line: %v", err)
 		}
 	}
 	shut(s)

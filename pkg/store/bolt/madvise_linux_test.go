@@ -29,17 +29,17 @@ func TestRecordsLeaveMemory(t *testing.T) {
 	}
 	_, err := s.PutAll(t.Context(), all)
 	require.OK(t, err)
-	for range 2 { // the released pages are read again
+	for range 2 { // the second round reads pages that the store has released
 		for i := range servers {
 			records, err := s.Records(t.Context(), fmt.Sprintf("s%d", i))
 			require.OK(t, err)
 			if len(records) != each || !bytes.Equal(records[each-1].Current, definition) {
-				t.Fatalf("Records has %d of %d records, or another definition", len(records), each)
+				t.Fatalf("Records returned %d records, want %d with the stored definition", len(records), each)
 			}
 		}
 		size, in := fileSize(t, path), resident(t, path)
 		if in > size/2 {
-			t.Errorf("%d of %d bytes of the file are in memory after all was read", in, size)
+			t.Errorf("%d of %d bytes of the file are in memory after all records were read, want at most half", in, size)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func fileSize(t *testing.T, path string) int {
 	return int(info.Size())
 }
 
-// resident returns how much of a file that this process maps is in memory.
+// resident returns how many bytes of a file are in memory. This process must have mapped the file.
 func resident(t *testing.T, path string) int {
 	t.Helper()
 	smaps, err := os.ReadFile("/proc/self/smaps")

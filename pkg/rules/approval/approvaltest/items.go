@@ -28,7 +28,7 @@ func items(t *testing.T, s approval.Store) {
 	var want []approval.Record
 	for _, id := range alike() {
 		r := record(id)
-		r.Note, r.Proposed = id.Key(), nil // a proposal needs form 4
+		r.Note, r.Proposed = id.Key(), nil // a record with a proposal gets format 4
 		want = append(want, put(t, s, r, entry(r, "observe")))
 	}
 	put(t, s, record(tool.ID{Server: "s2", Name: "x", Kind: tool.Prompt}), nil)
@@ -61,10 +61,10 @@ func items(t *testing.T, s approval.Store) {
 	r := record(tool.ID{Server: "s", Name: "new"})
 	e := entry(r, "observe")
 	if e.Kind = tool.Prompt; e.ID() == r.ID() {
-		t.Fatal("the line is about the tool")
+		t.Fatal("the audit line has the id of the tool, want the id of the prompt")
 	}
 	if _, err := s.Put(t.Context(), r, e); err == nil {
-		t.Error("a tool's record was stored with the line of a prompt")
+		t.Error("a tool's record was stored with the audit line of a prompt")
 	}
 }
 
