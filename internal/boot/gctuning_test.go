@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A start collects garbage less often, unless the operator has set GOGC.
-func TestEaseCollector(t *testing.T) {
+// While the gateway starts, it collects garbage less often, unless the operator has set GOGC.
+func TestTuneGC(t *testing.T) {
 	set := debug.SetGCPercent
 	defer set(set(usualGarbage))
 	for _, tt := range []struct{ before, during int }{{usualGarbage, startGarbage}, {50, 50}, {-1, -1}} {

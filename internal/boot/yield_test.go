@@ -61,8 +61,9 @@ func TestYieldIsBounded(t *testing.T) {
 	})
 }
 
-// The first answer after a start opens the catalog, so it may take far longer than later answers.
-func TestPaceFirst(t *testing.T) {
+// The first answer after a start may take far longer than later answers, because it opens the
+// catalog. So the first sync waits longer for it.
+func TestFirst(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		takes      time.Duration // of the request; 0: no request

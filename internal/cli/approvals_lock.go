@@ -56,7 +56,7 @@ func (a lockArg) mustRead(command string) (lockfile.File, error) {
 	return f, nil
 }
 
-// gatewayItems holds every item of a gateway, and its state there.
+// gatewayItems holds every item of a gateway, and the item's state in that gateway.
 type gatewayItems struct {
 	rows   map[tool.ID]decide.Row
 	items  []lockfile.Item
@@ -113,7 +113,8 @@ func lockStateOf(r decide.Row) lockfile.State {
 		return lockfile.Blocked
 	case r.Disabled || r.Status == string(lock.DisabledByUser):
 		return lockfile.Disabled
-	case r.Status == string(lock.PendingApproval): // or a baseline with a severe finding
+	case r.Status == string(lock.PendingApproval):
+		// State may be approved: a definition of a first list with a severe finding.
 		return lockfile.Waiting
 	case r.State == decide.StateApproved:
 		return lockfile.Approved
@@ -204,7 +205,7 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	}
 	for _, r := range s.health.Reasons {
 		if hasAnyPrefix(r.Code, "approvals_", "tools_rebuilt") {
-			return fmt.Errorf("%s: nothing was written, since the gateway's approvals are not "+
+			return fmt.Errorf("%s: nothing was written, because the gateway's approvals are not "+
 				"certain: %s %s", command, text.Line(r.Message), text.Line(r.Action))
 		}
 	}
@@ -220,8 +221,8 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	return c.put(ctx, env, g, s, before, now, missing)
 }
 
-// before returns the current file. missing is true if there is no file, or if the path is not a
-// regular file, such as /dev/stdout.
+// before returns the current file. missing is true if there is no file, or if the path is a device
+// or a pipe, such as /dev/stdout.
 func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
 	if info, err := os.Stat(c.File); err == nil && info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe) != 0 {
 		return lockfile.File{}, true, nil
@@ -237,8 +238,8 @@ func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
 func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway, s gatewayItems, before, now lockfile.File, missing bool) error {
 	data := now.Bytes()
 	if _, err := lockfile.Parse(data); err != nil { // never write a file that cannot be read again
-		return fmt.Errorf("%s: nothing was written, since a lock file cannot hold an item of "+
-			"the gateway: %w", g.Command, err)
+		return fmt.Errorf("%s: nothing was written, because a lock file cannot hold an item "+
+			"of the gateway: %w", g.Command, err)
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: interrupted; nothing was written", g.Command)
@@ -284,7 +285,8 @@ func entries(n int) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// leftOut prints the items that the file lacks, and the servers that were unavailable.
+// leftOut prints how many items the file lacks and why. It also prints the servers that did not
+// load and lost entries in the file.
 func (c approvalsWriteCmd) leftOut(ctx context.Context, env *environment, g *gateway, s gatewayItems, before, now lockfile.File) error {
 	n := map[lockfile.State]int{}
 	for _, i := range s.ofServers(c.Server) {
@@ -320,7 +322,7 @@ func (c approvalsWriteCmd) leftOut(ctx context.Context, env *environment, g *gat
 		}
 	}
 	for name, count := range lost {
-		fmt.Fprintf(env.stderr, "warning: the server %s did not load, and %s of it left the file; write it again once the server loads\n", inLine(name), entries(count))
+		fmt.Fprintf(env.stderr, "warning: the server %s did not load, so the file lost %s of this server; write the file again when the server loads\n", inLine(name), entries(count))
 	}
 	return nil
 }

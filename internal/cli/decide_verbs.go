@@ -55,7 +55,7 @@ func (c unblockCmd) Run(ctx context.Context, env *environment, g *gateway) error
 type undoCmd struct {
 	askFlags
 	Item itemName `arg:"" name:"name" help:"server:tool, server:prompt:name or server:resource:uri."`
-	Rev  int64    `placeholder:"N" help:"Revision of the decision, as its answer printed it. If the record has changed since, nothing is undone. Without it, the current revision."`
+	Rev  int64    `placeholder:"N" help:"Revision that the decision printed. If the record has a later revision, nothing is undone. Without this flag, the current revision."`
 }
 
 // Run undoes a decision.

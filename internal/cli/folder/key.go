@@ -29,11 +29,12 @@ const (
 	TokenFile = "token.key" // the keys of the hashes of agent tokens
 	VaultFile = "vault.key" // the key that seals the gateway's sign-ins at servers
 
-	// tokenKeyDefault is the setting of a gateway that keeps its token keys in this file.
+	// tokenKeyDefault is the setting of a gateway that keeps its token keys in TokenFile.
 	tokenKeyDefault = "file:" + TokenFile
 )
 
-// PutFile writes data to a temporary file next to path, and then calls place to rename the file.
+// PutFile writes data to a temporary file next to path, and then calls place to move the file to
+// path.
 func PutFile(path string, data []byte, mode fs.FileMode, place store.Place) error {
 	return store.WriteFile(path, mode, place, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -48,7 +49,7 @@ func readKey(path, what string) (data string, isExposed bool, err error) {
 	case err != nil:
 		return "", false, err
 	case !info.Mode().IsRegular():
-		return "", false, fmt.Errorf("%s is no file: %s is kept there; remove it, and the next start makes a new one",
+		return "", false, fmt.Errorf("%s is not a file, but must contain %s: remove it, and the next start makes a new one",
 			path, what)
 	// Windows has no such mode bits
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows":
@@ -82,8 +83,9 @@ func AdminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, e
 	return key, nil
 }
 
-// newKey creates the key and its file, whole or not at all, and replaces an existing file. Only one
-// program at a time calls newKey, because its caller has the approvals open.
+// newKey creates an admin key and writes it to the file at path, in place of an existing file. No
+// two programs call newKey at the same time: the caller has opened the approvals, and only one
+// program can do so.
 func newKey(path string) (secret.Text, error) {
 	key := token.NewAdmin()
 	if err := PutFile(path, []byte(key.Reveal()+"\n"), 0o600, store.Replace); err != nil {
@@ -92,11 +94,11 @@ func newKey(path string) (secret.Text, error) {
 	return key, nil
 }
 
-// sealer returns a sealer with the key of the settings or, if they have none, of the folder. If
-// readOnly is set and the folder has no key, the key exists only in this process.
+// sealer returns a sealer with the folder's key. If the settings have a key, it returns nil. If
+// readOnly is set and the folder has no key, the new key exists only in this process.
 func sealer(dir string, s boot.Settings, readOnly bool) (*seal.Sealer, error) {
 	if s.SealKey.Reveal() != "" {
-		return nil, nil //nolint:nilnil // the program makes the sealer from the settings
+		return nil, nil //nolint:nilnil // the program makes a sealer with the key of the settings
 	}
 	key, err := sealKey(dir, readOnly)
 	if err != nil {
@@ -105,8 +107,8 @@ func sealer(dir string, s boot.Settings, readOnly bool) (*seal.Sealer, error) {
 	return seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{Current: key}, nil }), nil
 }
 
-// sealKey returns the folder's key, and creates it if there is none. If readOnly is set, it does
-// not write the file.
+// sealKey returns the folder's key for sealing sessions, and creates it if there is none. If
+// readOnly is set, it does not write the file.
 func sealKey(dir string, readOnly bool) ([]byte, error) {
 	path := filepath.Join(dir, SealFile)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -163,8 +165,8 @@ func vaultKey(dir string) *connection.LocalKey {
 	return &connection.LocalKey{Read: read, Make: create}
 }
 
-// makeOnce creates the file of a key, unless it exists. If two programs do so at the same time,
-// both use the first file. A link never replaces an existing file; a rename would.
+// makeOnce creates the file of a key, unless the file exists. If two programs call makeOnce at the
+// same time, both use the first file: [store.Create] makes a link, which never replaces a file.
 func makeOnce(path, data, what string) error {
 	err := PutFile(path, []byte(data), 0o600, store.Create)
 	if err != nil && !errors.Is(err, fs.ErrExist) {

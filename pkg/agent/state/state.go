@@ -1,9 +1,10 @@
 // Package state holds the data of one request: config, policy, catalog and approvals, each with its
 // version, as one immutable value.
 //
-// A request uses one [State] and reads nothing else, so that search, counts and calls of one answer
-// agree. A [Loader] keeps the state fresh. When a request comes and the data is old, the Loader
-// reads again. It does nothing between requests, because AWS Lambda freezes the process then.
+// All parts of one answer use the same [State], so that search, counts and calls agree. A call also
+// reads the newest record of its item and the stops. A [Loader] keeps the state fresh. When a
+// request comes and the data is old, the Loader reads again. It does nothing between requests,
+// because AWS Lambda freezes the process then.
 //
 // A failed read unlocks nothing. The last config, policy or catalog stays in use, flagged stale. If
 // the loader has never read the config, the policy or the catalog, every tool is locked.
@@ -16,15 +17,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// A State is all the data that one request reads. It is immutable and safe for concurrent use.
+// A State is the data that one request uses. It is immutable and safe for concurrent use.
 type State struct {
 	Config  *config.Config    // nil: never read, so nothing is callable
-	Policy  *policy.Policy    // nil: never read, so a verdict is unknown unless Config's lists deny
+	Policy  *policy.Policy    // nil: never read, so a verdict is unknown unless a list of Config denies
 	Catalog *catalog.Snapshot // nil: never read, so there are no tools
 	Health  Health
 
 	stopped  *stopped // nil: nothing was read yet
-	resolved *derived // nil if Config or Catalog is
+	resolved *derived // nil if Config or Catalog is nil
 }
 
 // Ready reports whether requests can be served: there is a config and a catalog, even if stale.

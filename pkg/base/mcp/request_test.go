@@ -68,7 +68,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// fuzzedParams are params as encoding/json reads them: it takes names in any case.
+// fuzzedParams are params as encoding/json reads them. It accepts names in any letter case.
 type fuzzedParams struct {
 	Name, URI, Cursor any
 	Arguments         json.RawMessage
@@ -109,7 +109,7 @@ func (params fuzzedParams) compare(t *testing.T, m mcp.Request) {
 func TestParseParams(t *testing.T) {
 	for _, tt := range []struct {
 		method, params string
-		want           mcp.Request // ID, Method and Params are added; zero: refused
+		want           mcp.Request // without ID, Method and Params; zero: refused
 	}{
 		{"prompts/get", `{"name":"p","arguments":{"a":"b"},"requestState":"s"}`, mcp.Request{Name: "p", Arguments: json.RawMessage(`{"a":"b"}`)}},
 		{"prompts/get", `{"name":"p","arguments":null}`, mcp.Request{Name: "p"}},

@@ -35,8 +35,8 @@ func build(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
 	return b.encode(n, tableSum)
 }
 
-// A posting says that a document has a term, with its weight x·(k1+1)/(x+k1), which depends only on
-// the document.
+// A posting says that a document contains a term. weight is x·(k1+1)/(x+k1), where x is the
+// weighted count of the term in the document. So it does not depend on other documents.
 type posting struct {
 	term, doc uint32
 	weight    float32
@@ -48,7 +48,7 @@ type builder struct {
 	table    *embedding.Table
 	words    map[string]uint32 // number of each word so far
 	infos    []word            // by the number of the word
-	pieces   []uint32          // of all words so far, one after the other
+	pieces   []uint32          // word pieces of all words so far, word by word
 	terms    map[string]uint32 // number of each term
 	texts    []string          // of the terms, by number
 	postings []posting         // in the order of the documents
@@ -67,7 +67,7 @@ type builder struct {
 // A word has the data about one word of the documents.
 type word struct {
 	term     uint32
-	from, to uint32 // of its pieces
+	from, to uint32 // the word's pieces are pieces[from:to]
 }
 
 // add appends document i to the postings and to the vectors.
@@ -77,7 +77,7 @@ func (b *builder) add(i uint32, d Doc) {
 		b.cutter.each(text, func(text []byte) {
 			lengths[f]++
 			w := b.number(text)
-			if f != fieldWords { // the operator's words are names that do not change the meaning
+			if f != fieldWords { // the operator's words are only further names of the tool
 				b.vectorWords.add(w, f)
 			}
 			b.stems.add(b.infos[w].term, f)
@@ -104,7 +104,7 @@ func (b *builder) addVector(norm float32, codes []int8) {
 	}
 }
 
-// number returns the number of a word.
+// number returns the number of a word, and adds the word if it is new.
 func (b *builder) number(text []byte) uint32 {
 	if n, ok := b.words[string(text)]; ok {
 		return n
@@ -118,7 +118,7 @@ func (b *builder) number(text []byte) uint32 {
 	return n
 }
 
-// term returns the number of a term.
+// term returns the number of a term, and adds the term if it is new.
 func (b *builder) term(text string) uint32 {
 	n, ok := b.terms[text]
 	if !ok {

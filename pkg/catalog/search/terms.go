@@ -34,9 +34,9 @@ func (t *tally) add(word uint32, field int) {
 	c[field]++
 }
 
-// each calls yield with every word, in the order of first use, and with its weighted count: x of
-// BM25F, before saturation. per has the count of one word in each field. each removes the
-// document's counts.
+// each calls yield with every word of the document, in the order of first use. x is the word's
+// weighted count in BM25F, before saturation. per says how much one use counts in each field. After
+// the call the tally is empty.
 func (t *tally) each(per *[fields]float64, yield func(word uint32, x float64)) {
 	for _, word := range t.order {
 		x := 0.0
@@ -49,7 +49,8 @@ func (t *tally) each(per *[fields]float64, yield func(word uint32, x float64)) {
 	t.order = t.order[:0]
 }
 
-// fieldWeights returns the count of one word in each field of a document with these field lengths.
+// fieldWeights returns how much one use of a word counts in each field of a document with these
+// field lengths.
 func fieldWeights(lengths *[fields]int) (per [fields]float64) {
 	for f, w := range weightings() {
 		per[f] = w.weight / (1 - w.b + w.b*float64(lengths[f])/w.mean)

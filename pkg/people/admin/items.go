@@ -79,8 +79,8 @@ func (k kindAPI) history(ctx context.Context, in *historyInput) (out decide.Hist
 	return k.service.History(ctx, id, in.Paging)
 }
 
-// DecisionBody has what the person saw, and their note. If the record has changed since, the API
-// refuses the decision.
+// DecisionBody has what the person saw, and their note. If it has a revision, and the record has
+// another revision now, the API refuses the decision.
 type DecisionBody struct {
 	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"revision of the record that you saw; if the record has changed since, nothing is decided. Without rev, the decision applies even if others have decided since"`
 	Note string `json:"note,omitempty" doc:"why, at most 4096 bytes; required to approve a definition with a severe finding"`
@@ -93,8 +93,8 @@ func (b DecisionBody) decision(action string, hash tool.Hash) decide.Decision {
 	return decide.Decision{Action: action, Hash: hash, Rev: b.Rev, Note: b.Note, Tell: b.Tell, Shown: b.Shown.way()}
 }
 
-// ViewMethod says how a person saw a definition. By default it is hash, because a person with the
-// hash has read the definition; "none" says that they have not.
+// ViewMethod says how a person saw a definition. The default is hash, because a person who sends
+// the hash must have seen the definition. "none" says that they have not seen it.
 type ViewMethod string
 
 func (m ViewMethod) way() decide.ViewMethod {
@@ -104,7 +104,7 @@ func (m ViewMethod) way() decide.ViewMethod {
 	return cmp.Or(decide.ViewMethod(m), decide.ShownHash)
 }
 
-// carryOut decides about the item of an address.
+// carryOut decides about the item that the request's path names.
 func (k kindAPI) carryOut(ctx context.Context, in ItemPath, d decide.Decision) (out decide.Tool, err error) {
 	id, err := k.find(ctx, in)
 	if err != nil {
@@ -136,7 +136,7 @@ type itemInput struct {
 	}
 }
 
-// decide returns the operation that decides about an item with any definition.
+// decide returns the operation that decides about an item, whichever definition the item has.
 func (k kindAPI) decide(action string) func(context.Context, *itemInput) (decide.Tool, error) {
 	return func(ctx context.Context, in *itemInput) (decide.Tool, error) {
 		if in.Body == nil {

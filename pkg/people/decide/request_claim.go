@@ -55,7 +55,7 @@ func (s requestView) stateObstacle(dec RequestDecision) *Obstruction {
 		return obstruct(NotAsShown, "the request is not from the agent that you saw. Read it again")
 	case dec.Hash != o.Hash || state == RequestChanged:
 		return obstruct(RequestOutdated, "the definition changed since you saw it or the agent "+
-			"requested it%s. Have the agent ask again", because(why))
+			"requested it%s. Let the agent request it again", because(why))
 	case dec.Args != o.Args:
 		return obstruct(NotAsShown, "the arguments differ from what you saw. Read the request "+
 			"again")
@@ -63,7 +63,7 @@ func (s requestView) stateObstacle(dec RequestDecision) *Obstruction {
 		return obstruct(RequestEnded, "the agent's user withdrew the request. There is nothing "+
 			"to decide")
 	case state == RequestExpired:
-		return obstruct(RequestEnded, "the request has expired. Have the agent ask again")
+		return obstruct(RequestEnded, "the request has expired. Let the agent request it again")
 	case state == RequestCallable:
 		return obstruct(AlreadyCallable, "the agent can call it already%s. There is nothing to "+
 			"decide", because(why))
@@ -138,7 +138,7 @@ func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 	return s.item.severe(dec.Reason)
 }
 
-// pageOf returns the address of the item's page, relative to the gateway's.
+// pageOf returns the address of the item's page, relative to the address of the gateway.
 func pageOf(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
 
 // joinedRequests returns the requests to which a decision for all agents applies, oldest first. It
@@ -195,8 +195,8 @@ func (s requestView) decision(ctx context.Context, o agentRequest, dec RequestDe
 	return one
 }
 
-// removeClaim removes a decision that could not be carried out from its request. If the removal
-// fails, the request counts as open again after a minute.
+// removeClaim removes a decision from its request, because the decision could not be carried out.
+// If the removal fails, the request counts as open again after a minute.
 func (d *Service) removeClaim(ctx context.Context, s requestView, o agentRequest, dec RequestDecision) {
 	ours := s.decision(ctx, o, dec)
 	_, err := d.o.Requests.ChangeGranted(context.WithoutCancel(ctx), o.agent, func(g request.Granted) (request.Granted, error) {
@@ -210,7 +210,7 @@ func (d *Service) removeClaim(ctx context.Context, s requestView, o agentRequest
 	}
 }
 
-// settleRest stores a decision with the requests after the first.
+// settleRest stores a decision with all joined requests except the first, which has it already.
 func (d *Service) settleRest(ctx context.Context, s requestView, joined []agentRequest, dec RequestDecision) decisionResult {
 	out := decisionResult{all: []agentRequest{joined[0]}}
 	rest, failed := joined[1:], make([]error, len(joined)-1)
@@ -224,7 +224,7 @@ func (d *Service) settleRest(ctx context.Context, s requestView, joined []agentR
 	}
 	slices.Sort(out.unsettled)
 	i := slices.IndexFunc(out.all, func(o agentRequest) bool { return o.ID == s.one.ID })
-	if i > 0 { // people are notified about the request that the person saw
+	if i > 0 { // notices name the first request, which must be the one that the person saw
 		out.all[0], out.all[i] = out.all[i], out.all[0]
 	}
 	return out

@@ -6,8 +6,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
 )
 
-// The request and the verdict identify an event about a request. Its link leads to the request's
-// page.
+// Fit makes the id of an event about a request from the request and the verdict, so equal events
+// get the same id. The path of the event is the request's page.
 func TestFitOfARequest(t *testing.T) {
 	asked := notify.Event{Kind: notify.RequestMade, Request: "R-7KQ2M4XD"}
 	again := asked.Fit(asked.At)

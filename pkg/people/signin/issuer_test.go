@@ -51,7 +51,7 @@ func newGate(t *testing.T, password string) *gate {
 	return g
 }
 
-// signIn signs in at the issuer and returns its answer and the cookie.
+// signIn signs in at the issuer, and returns the cookie of the sign-in and the issuer's answer.
 func (g *gate) signIn() (kept string, answer url.Values) {
 	g.t.Helper()
 	to, kept, err := g.Begin(g.t.Context(), []byte("tools/fs/read_file"))
@@ -108,7 +108,7 @@ func TestSignIn(t *testing.T) {
 				t.Errorf("Finish = %v, carried %q (-want +got):\n%s", err, carried, d)
 			}
 			if got := g.reason(kept, answer); got != signin.SpentCode {
-				t.Errorf("the same answer again: %v", got)
+				t.Errorf("the same answer again: reason %v, want SpentCode", got)
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func TestScopes(t *testing.T) {
 		}})
 		g.signIn()
 		if got := g.issuer.Asked(); got[0] != want {
-			t.Errorf("%v: asked for %q, want %q", said, got, want)
+			t.Errorf("issuer with the scopes %v: requested %q, want %q", said, got, want)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestBadAnswers(t *testing.T) {
 		"a refusal":                       {func(_ *string, a url.Values) { a.Set("error", "access_denied") }, signin.Refused},
 		"a refusal with an unknown code":  {func(_ *string, a url.Values) { a.Set("error", "call me") }, signin.Refused},
 		"a refusal of the client":         {func(_ *string, a url.Values) { a.Set("error", "unauthorized_client") }, signin.Unsuited},
-		"a refusal for now":               {func(_ *string, a url.Values) { a.Set("error", "temporarily_unavailable") }, signin.Unavailable},
+		"a temporary refusal":             {func(_ *string, a url.Values) { a.Set("error", "temporarily_unavailable") }, signin.Unavailable},
 		"a refusal of another issuer": {func(_ *string, a url.Values) {
 			a.Set("error", "access_denied")
 			a.Set("iss", "https://login.example.org")
@@ -239,24 +239,24 @@ func TestBadTokens(t *testing.T) {
 		bend identitytest.Bend
 		want signin.Reason
 	}{
-		"another nonce":          {identitytest.Bend{Token: set("nonce", strings.Repeat("n", 43))}, signin.OtherNonce},
-		"no nonce":               {identitytest.Bend{Token: func(c map[string]any) { delete(c, "nonce") }}, signin.OtherNonce},
-		"another issuer":         {identitytest.Bend{Token: set("iss", "https://login.example.org")}, signin.OtherIssuer},
-		"another audience":       {identitytest.Bend{Token: set("aud", "crm")}, signin.OtherAudience},
-		"another party":          {identitytest.Bend{Token: set("azp", "crm")}, signin.OtherAudience},
-		"two audiences, and who": {identitytest.Bend{Token: set("aud", []string{"gate", "crm"})}, signin.OtherAudience},
-		"expired":                {identitytest.Bend{Token: set("exp", now.Add(-time.Minute).Unix())}, signin.OldToken},
-		"issued yesterday":       {identitytest.Bend{Token: set("iat", now.Add(-24*time.Hour).Unix())}, signin.OldToken},
-		"issued tomorrow":        {identitytest.Bend{Token: set("iat", now.Add(24*time.Hour).Unix())}, signin.OldToken},
-		"no time of issue":       {identitytest.Bend{Token: func(c map[string]any) { delete(c, "iat") }}, signin.OldToken},
-		"no subject":             {identitytest.Bend{Token: func(c map[string]any) { delete(c, "sub") }}, signin.BadToken},
-		"a reserved subject":     {identitytest.Bend{Token: set("sub", "token:ci")}, signin.BadToken},
-		"groups of a wrong form": {identitytest.Bend{Token: set("groups", 7)}, signin.BadToken},
-		"a changed signature":    {identitytest.Bend{ID: func(s string) string { return s[:len(s)-5] + "AAAAA" }}, signin.BadToken},
-		"no token":               {identitytest.Bend{ID: func(string) string { return "" }}, signin.Nonsense},
-		"no signature":           {identitytest.Bend{ID: func(s string) string { return s[:strings.LastIndex(s, ".")+1] }}, signin.BadToken},
-		"no JWT":                 {identitytest.Bend{ID: func(string) string { return "x" }}, signin.BadToken},
-		"groups left out": {identitytest.Bend{Token: func(c map[string]any) {
+		"another nonce":             {identitytest.Bend{Token: set("nonce", strings.Repeat("n", 43))}, signin.OtherNonce},
+		"no nonce":                  {identitytest.Bend{Token: func(c map[string]any) { delete(c, "nonce") }}, signin.OtherNonce},
+		"another issuer":            {identitytest.Bend{Token: set("iss", "https://login.example.org")}, signin.OtherIssuer},
+		"another audience":          {identitytest.Bend{Token: set("aud", "crm")}, signin.OtherAudience},
+		"another azp":               {identitytest.Bend{Token: set("azp", "crm")}, signin.OtherAudience},
+		"two audiences without azp": {identitytest.Bend{Token: set("aud", []string{"gate", "crm"})}, signin.OtherAudience},
+		"expired":                   {identitytest.Bend{Token: set("exp", now.Add(-time.Minute).Unix())}, signin.OldToken},
+		"issued yesterday":          {identitytest.Bend{Token: set("iat", now.Add(-24*time.Hour).Unix())}, signin.OldToken},
+		"issued tomorrow":           {identitytest.Bend{Token: set("iat", now.Add(24*time.Hour).Unix())}, signin.OldToken},
+		"no time of issue":          {identitytest.Bend{Token: func(c map[string]any) { delete(c, "iat") }}, signin.OldToken},
+		"no subject":                {identitytest.Bend{Token: func(c map[string]any) { delete(c, "sub") }}, signin.BadToken},
+		"a reserved subject":        {identitytest.Bend{Token: set("sub", "token:ci")}, signin.BadToken},
+		"groups of a wrong form":    {identitytest.Bend{Token: set("groups", 7)}, signin.BadToken},
+		"a changed signature":       {identitytest.Bend{ID: func(s string) string { return s[:len(s)-5] + "AAAAA" }}, signin.BadToken},
+		"no token":                  {identitytest.Bend{ID: func(string) string { return "" }}, signin.Nonsense},
+		"no signature":              {identitytest.Bend{ID: func(s string) string { return s[:strings.LastIndex(s, ".")+1] }}, signin.BadToken},
+		"no JWT":                    {identitytest.Bend{ID: func(string) string { return "x" }}, signin.BadToken},
+		"groups only by reference": {identitytest.Bend{Token: func(c map[string]any) {
 			delete(c, "groups")
 			c["_claim_names"], c["_claim_sources"] = map[string]any{"groups": "src1"}, map[string]any{"src1": map[string]any{"endpoint": "https://graph.example.com"}}
 		}}, signin.TooManyGroups},
@@ -431,7 +431,8 @@ func TestEndSession(t *testing.T) {
 	}
 }
 
-// The metadata are read once an hour. If the issuer is down, a sign-in uses older metadata.
+// The gateway reads the metadata of an issuer once an hour. If the issuer is down, a sign-in uses
+// older metadata, at most a day old.
 func TestMetadataAreKept(t *testing.T) {
 	g := newGate(t, "")
 	asked := 0
@@ -440,14 +441,14 @@ func TestMetadataAreKept(t *testing.T) {
 		g.signIn()
 	}
 	if asked != 1 {
-		t.Errorf("requested %d times", asked)
+		t.Errorf("the metadata were requested %d times, want once", asked)
 	}
 	g.ahead = time.Hour
 	g.signIn()
 	g.ahead += time.Hour
 	g.issuer.Down(true)
-	if _, _, err := g.Begin(t.Context(), nil); asked != 3 || err != nil { // without an answer
-		t.Errorf("requested %d times, %v", asked, err)
+	if _, _, err := g.Begin(t.Context(), nil); asked != 3 || err != nil { // the third request gets no answer
+		t.Errorf("the metadata were requested %d times, want 3; error %v", asked, err)
 	}
 	g.ahead += 25 * time.Hour
 	if _, _, err := g.Begin(t.Context(), nil); reasonOf(err) != signin.Unavailable {

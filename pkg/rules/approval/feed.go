@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// overlap is the time by which a read begins earlier than the last read. The index of a distributed
-// store can show writes late, and each function has its own clock.
+// overlap is how far a read goes back before the start of the last read. The reason is that the
+// index of a distributed store can show writes late, and that each function has its own clock.
 const overlap = 10 * time.Second
 
 // Decisions are the decisions of people since a catalog was made. They are immutable.
@@ -23,8 +23,8 @@ type Decisions struct {
 // Len returns how many tools the decisions are about.
 func (d *Decisions) Len() int { return len(d.byID) }
 
-// Same reports whether the decisions are the same as in other. Two catalogs without later
-// decisions have the same decisions: none.
+// Same reports whether the decisions are the same as in other. Empty decisions are the same, even
+// if they belong to two catalogs.
 func (d *Decisions) Same(other *Decisions) bool {
 	return d == other || d != nil && other != nil && len(d.byID) == 0 && len(other.byID) == 0
 }
@@ -41,18 +41,19 @@ func (d *Decisions) Record(id tool.ID, known *Record) *Record {
 		return known
 	}
 	r := decision.applyTo(known)
-	r.UpdatedAt = time.Time{} // it is the time of the older revision
+	r.UpdatedAt = time.Time{} // the record has the time of the older revision
 	return r
 }
 
-// After returns the decision about the tool if it made a later revision of the record than rev.
+// After returns the decision about the tool if the revision that the decision made is later than
+// rev.
 func (d *Decisions) After(id tool.ID, rev int64) (Decision, bool) {
 	decision, ok := d.byID[id]
 	return decision, ok && decision.Rev > rev
 }
 
-// apply returns d with page added, or d itself if page has nothing new. A decision changes nothing
-// if d has the same or a later revision.
+// apply returns d with page added, or d itself if page has nothing new. It skips a decision if d
+// has a decision with the same or a later revision.
 func (d *Decisions) apply(page []Decision) *Decisions {
 	next := *d
 	copied := false
@@ -77,16 +78,16 @@ func (d *Decisions) apply(page []Decision) *Decisions {
 }
 
 // A Feed follows the decisions since a catalog was made. Copies are independent. A Feed measures
-// ages by the monotonic clock and by the wall clock, and uses the greater one.
+// ages by the monotonic clock and by the wall clock, and uses the greater age.
 type Feed struct {
 	Decisions *Decisions // replaced after each change; nil: there was no catalog yet
 	Err       error      // why the last read failed; nil: it succeeded
 	ReadAt    time.Time  // when the last complete read ended
-	Began     time.Time  // when that read began; zero if the feed has restarted since
-	KnownAt   time.Time  // decisions are known as of this time, from a read or from the catalog
+	Began     time.Time  // when that read began; zero if the feed restarted after it
+	KnownAt   time.Time  // all decisions before this time are known, from a read or the catalog
 
 	made   time.Time // when the catalog was made
-	before mark      // of the read that is not complete yet
+	before mark      // position of the read that is not complete yet
 }
 
 // A mark is the position of a read of several pages.
@@ -110,7 +111,8 @@ func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, li
 			next.Newest = held.Newest
 		}
 		for id, d := range held.byID {
-			// If the catalog lacks the tool, a later catalog brings its record.
+			// If the catalog lacks the tool, only a recent decision is kept: the catalog that will
+			// have the tool has all earlier decisions in the tool's record.
 			if rev, listed := revision(id); listed && rev < d.Rev || !listed && !d.DecidedAt.Before(made.Add(-overlap)) {
 				next.byID[id] = d
 			}
@@ -153,7 +155,7 @@ func (f *Feed) since(now time.Time) time.Time {
 	var known time.Time
 	if age := now.Sub(f.Began); !f.Began.IsZero() && age >= 0 {
 		known = now.Round(0).Add(-age)
-		if began := f.Began.Round(0); began.Before(known) { // otherwise the clock was set back since
+		if began := f.Began.Round(0); began.Before(known) { // otherwise the clock was set back after that read
 			known = began
 		}
 	}

@@ -17,8 +17,8 @@ const (
 	maxFailures = 4096 // sources in memory
 )
 
-// A throttle slows down sources that send nonexistent agent tokens. Nobody guesses a token of 256
-// bits; the throttle saves the store reads that guesses cost. The zero throttle is ready to use.
+// A throttle slows down sources that send agent tokens that do not exist. Nobody can guess a token
+// of 256 bits, but each wrong token costs a read of the store. The zero throttle is ready to use.
 type throttle struct {
 	mu      sync.Mutex
 	sources map[netip.Prefix]*rate.Limiter
@@ -52,8 +52,8 @@ func (t *throttle) failed(source netip.Prefix, now time.Time) {
 	l.AllowN(now, 1)
 }
 
-// makeRoom removes the sources that have waited long enough or, if there are none, an arbitrary
-// source.
+// makeRoom makes room for another source. If there are maxFailures sources, it removes the sources
+// that may have a full burst again. If there are none, it removes an arbitrary source.
 func (t *throttle) makeRoom(now time.Time) {
 	if t.sources == nil {
 		t.sources = map[netip.Prefix]*rate.Limiter{}
@@ -75,7 +75,7 @@ func (t *throttle) makeRoom(now time.Time) {
 }
 
 // sourceOf returns the source of a request. All addresses of an IPv6 /64 are one source, because
-// one customer has them. All unreadable addresses are one source, too.
+// they usually belong to one customer. All unreadable addresses are one source, too.
 func sourceOf(r *http.Request, trusted int) netip.Prefix {
 	addr := addressOf(r, trusted)
 	bits := addr.BitLen()
@@ -86,8 +86,8 @@ func sourceOf(r *http.Request, trusted int) netip.Prefix {
 	return p
 }
 
-// Source returns the client address of a request, "" if it cannot be read. Trusted is how many
-// proxies are between the callers and this program; see [Options].
+// Source returns the client address of a request, or "" if the address cannot be read. trusted is
+// how many proxies are between the callers and this program; see [Options].
 func Source(r *http.Request, trusted int) string {
 	if addr := addressOf(r, trusted); addr.IsValid() {
 		return addr.String()
@@ -102,9 +102,9 @@ func addressOf(r *http.Request, trusted int) netip.Addr {
 	return readAddress(r.RemoteAddr)
 }
 
-// forwarded returns the address that the outermost trusted proxy saw, "" if there are no trusted
-// proxies or the request did not pass all of them. Each proxy appends the address that connected
-// to it; the sender may have written the entries to the left of these.
+// forwarded returns the address that the outermost trusted proxy saw. It returns "" if there are no
+// trusted proxies, or if the request did not pass all of them. Each proxy appends the address that
+// connected to it; the sender may have written the entries to the left of these.
 func forwarded(h http.Header, trusted int) string {
 	list := strings.Join(h.Values("X-Forwarded-For"), ",")
 	for range trusted - 1 {

@@ -2,7 +2,7 @@
 // reason as a stable code, and the sentences that an agent may read about it.
 //
 // It has only types and texts; package upstream decides which of them apply. So a package that
-// reports on a server needs this package and no client.
+// reports on a server imports only this package, and not the client in package upstream.
 package outcome
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Status says how the last attempt to load a server's tools ended. The zero Status is no
-// outcome: the caller gave up first, and nothing is recorded.
+// A Status says how a load or a call of a server ended. The zero Status says nothing about the
+// server: the caller gave up before the end, and the gateway records no outcome.
 type Status string
 
 // The four outcomes.
@@ -35,7 +35,7 @@ type Outcome struct {
 	Lists      string            `json:"-"`                 // SHA-256 of the lists, byte for byte; "": unknown
 	Same       bool              `json:"-"`                 // Lists is the hash that the caller knows: Tools and Items are left out
 	Unread     []Unread          `json:"unread,omitempty"`  // lists of an available server that could not be read
-	Refused    []Refusal         `json:"refused,omitempty"` // what an available server lists and the gateway refused, 100 at most
+	Refused    []Refusal         `json:"refused,omitempty"` // refused items of an available server, at most 100
 	Error      string            `json:"error,omitempty"`   // for the log and the admin API: redacted, never for an agent
 	Attempts   int               `json:"attempts"`          // 0 for a config fault: nothing was sent
 	Reason     string            `json:"reason,omitempty"`  // stable code, one of [Reasons]
@@ -82,8 +82,8 @@ type Refusal struct {
 	Reason string    `json:"reason"`
 }
 
-// RefusedTask is the reason of a refused tool that only runs as a task. Its server has nothing to
-// fix.
+// RefusedTask is the reason why the gateway refuses a tool that only runs as a task. The tool's
+// server has no fault.
 const RefusedTask = "it only runs as a task (execution.taskSupport), and the gateway does not pass tasks on"
 
 // The lists that a server may have in addition to its tools.
@@ -93,8 +93,8 @@ const (
 	ListTemplates = "templates"
 )
 
-// An Unread is a list that could not be read although the server is available. Its last content is
-// still known.
+// An Unread is a list that the gateway could not read, although the server is available. The
+// gateway keeps what it read from this list last.
 type Unread struct {
 	List   string `json:"list"`            // [ListPrompts], [ListResources] or [ListTemplates]
 	Reason string `json:"reason"`          // one of [Reasons]
@@ -118,8 +118,8 @@ func (o Outcome) Read(d tool.Definition) bool {
 	return !slices.ContainsFunc(o.Unread, func(u Unread) bool { return u.List == list })
 }
 
-// A Memory is what a handshake found out about a server, so that the next one, in any process,
-// need not repeat it. A wrong Memory costs a request, and is then corrected.
+// A Memory is what a handshake found out about a server, so that the next handshake, in any
+// process, needs fewer requests. A wrong Memory costs one more request, and is then corrected.
 type Memory struct {
 	Handshake bool      `json:"handshake,omitempty"` // the server does not support the stateless protocol
 	Sessions  bool      `json:"sessions,omitempty"`  // the server gives session ids

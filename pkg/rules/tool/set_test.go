@@ -24,7 +24,7 @@ func TestSet(t *testing.T) {
 		}
 	}
 	if s.Len() != 4 || !slices.Equal(all(s), []int{0, 63, 64, 69}) {
-		t.Errorf("%v of length %d", all(s), s.Len())
+		t.Errorf("members %v, Len = %d, want 4 members", all(s), s.Len())
 	}
 	for i := range s.All() {
 		if i == 63 {
@@ -47,7 +47,7 @@ func TestSet(t *testing.T) {
 		}
 	}
 	if !s.Meets(small) || small.Meets(setOf(70, 64)) || s.Meets(nil) {
-		t.Error("Meets is wrong")
+		t.Error("Meets is false for sets with a common member, or true for sets without one")
 	}
 	s.AddAll(small)
 	s.Remove(0)

@@ -15,13 +15,13 @@ type query struct {
 	view    view
 	lenient bool
 
-	within  tool.Set // what is visible in the toolset of the path
-	wrong   Error    // its lists of names
+	within  tool.Set // items of the path's toolset that the agent may see
+	wrong   Error    // the faults so far; problems adds the message
 	ignored []string
 }
 
-// path resolves the toolset of the path. An unknown toolset is always a fault, because a request
-// without it would select nothing.
+// path resolves the toolset that the request's path names. An unknown toolset is a fault even in a
+// lenient request, because that request would select nothing.
 func (q *query) path(name string) *group {
 	g := q.bound.whole
 	if name != "" {
@@ -34,7 +34,7 @@ func (q *query) path(name string) *group {
 	return g
 }
 
-// toolset returns the toolset of that name, nil if none exists for the agent.
+// toolset returns the toolset of that name. It returns nil if none exists for the agent.
 func (q *query) toolset(name string) *group {
 	g := q.bound.group(name)
 	if g == q.bound.whole || g != nil && q.bound.exists(q.view, g) {
@@ -43,7 +43,8 @@ func (q *query) toolset(name string) *group {
 	return nil
 }
 
-// selected returns the items that the select lists choose within the path's toolset.
+// selected returns the items of the path's toolset that the request's lists of toolsets and of
+// tools choose.
 func (q *query) selected(req Request, within *group) *group {
 	if !req.toolsets.given && !req.tools.given {
 		return &group{tools: slices.Clone(q.within), pattern: within.pattern}
@@ -63,7 +64,7 @@ func (q *query) selected(req Request, within *group) *group {
 	return asked
 }
 
-// ignore reports whether an unknown name is ignored.
+// ignore reports whether the request is lenient, and then lists the name among the ignored names.
 func (q *query) ignore(name string) bool {
 	if q.lenient {
 		q.ignored = append(q.ignored, name)
@@ -91,7 +92,7 @@ func (q *query) tool(name string, asked *group) {
 			asked.pattern.addNames(server, bare)
 		}
 	case len(visible) > 0:
-		// It exists, but not in the path's toolset.
+		// The tool exists, but not in the path's toolset. So the name selects nothing.
 	case !q.ignore(name):
 		q.wrong.UnknownTools = append(q.wrong.UnknownTools, name)
 	}
@@ -102,8 +103,9 @@ func intersect(numbers []int, s tool.Set) []int {
 	return slices.DeleteFunc(slices.Clone(numbers), func(i int) bool { return !s.Has(i) })
 }
 
-// lookup splits a name of a request. numbers are the tools of that name, even tools that the agent
-// may not know of; server is -1 for a bare name, and bare is "" for a name that no tool can have.
+// lookup splits a name in a request. numbers are the tools of that name, even tools that do not
+// exist for the agent. server is the number of the named server, or -1 if the name has no server or
+// an unknown one. bare is the name without the server, or "" if no tool can have this name.
 func (q *query) lookup(name string) (numbers []int, server int, bare string) {
 	b := q.bound
 	id, err := tool.ParseID(name)
@@ -123,8 +125,8 @@ func (q *query) lookup(name string) (numbers []int, server int, bare string) {
 	return nil, server, id.Key()
 }
 
-// unresolved reports whether a tool of that name may appear once its server has loaded, on the
-// server or, for -1, on any visible server.
+// unresolved reports whether a tool named bare may appear when a server loads for the first time.
+// The server is the one with this number or, for -1, any server that the agent may see.
 func (q *query) unresolved(server int, bare string, patterns []pattern) bool {
 	if bare == "" {
 		return false
@@ -137,9 +139,10 @@ func (q *query) unresolved(server int, bare string, patterns []pattern) bool {
 	return false
 }
 
-// exclude removes the named tool from asked. A bare name means every tool of that name, because in
-// a list that removes, the wider reading is the safe one. A name that does not exist at all is a
-// fault even in a lenient request, because with a typo the tool would stay in the selection.
+// exclude removes the named tool from asked. A name without a server removes the tools of that name
+// of all servers, because it is safer to remove too many tools than too few. A name that does not
+// exist at all is a fault even in a lenient request, because with a typo the tool would stay in the
+// selection.
 func (q *query) exclude(name string, asked tool.Set) {
 	numbers, server, bare := q.lookup(name)
 	known := intersect(numbers, q.view.known)

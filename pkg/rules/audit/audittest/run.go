@@ -23,26 +23,26 @@ func Run(t *testing.T, open func(t *testing.T) audit.Events) {
 	}{
 		{"an empty store has no lines", none},
 		{"a line comes back as it was put", roundTrip},
-		{"the newest comes first, whenever it was put", newestFirst},
-		{"lines of one moment are all kept", sameMoment},
+		{"lines are sorted by time, newest first, and not by when they were put", newestFirst},
+		{"lines with the same time are all kept", sameMoment},
 		{"pages have each line once, also while new lines are written", pages},
 		{"every filter selects", filters},
 		{"a time range includes its start, but not its end", bounds},
 		{"a rare line is found on a later page", sparse},
-		{"a change is stored once for each state", change},
+		{"a change is stored only if the subject's state is new", change},
 		{"if processes race, one writes the change", racing},
 		{"a cursor from another source is refused", foreign},
-		{"a line that is no event is refused", refused},
-		{"an ended context stores nothing", ended},
+		{"a line that is not an event is refused", refused},
+		{"after the end of its context, a write stores nothing", ended},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
 	}
 }
 
-// Start is the time of the first sample.
+// Start is the time of sample 0.
 var Start = time.Date(2026, 11, 22, 9, 30, 0, 123456789, time.UTC)
 
-// sample returns the nth event, n seconds after the first.
+// sample returns the event whose time is n seconds after Start.
 func sample(n int) audit.Line {
 	return audit.Line{
 		V: audit.Version, Time: Start.Add(time.Duration(n) * time.Second), Kind: audit.KindEvent,
@@ -184,7 +184,7 @@ func bounds(t *testing.T, s audit.Events) {
 	require.OK(t, err)
 	outside, _, err := s.Events(t.Context(), audit.Filter{Until: at(2)}, page[1].Cursor, 5)
 	if err != nil || len(outside) != 2 || outside[0].Subject != "token:t1" {
-		t.Errorf("with a cursor after the end of the filter: %+v, %v; want t1 and t0", outside, err)
+		t.Errorf("with a cursor that is newer than the filter's end: %+v, %v; want t1 and t0", outside, err)
 	}
 }
 
@@ -236,7 +236,7 @@ func racing(t *testing.T, s audit.Events) {
 		}
 	}
 	if all := All(t, s, audit.Filter{}, 10); count != 1 || len(all) != 1 {
-		t.Errorf("%d wrote %d lines, want one", count, len(all))
+		t.Errorf("%d writers report a write, and %d lines are stored; want one", count, len(all))
 	}
 }
 

@@ -27,7 +27,7 @@ func Rules(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all.WriteString(strings.ReplaceAll(string(src), "@id(", "@was(")) // an id occurs only once
+		all.WriteString(strings.ReplaceAll(string(src), "@id(", "@was(")) // ids may repeat, but not in one text
 	}
 	return all.String()
 }
