@@ -27,7 +27,7 @@ func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", mcp) // its 404 is JSON-RPC
+	mux.Handle("/", mcp) // also answers unknown paths, with a JSON-RPC error
 	mux.Handle("GET /mcp", p.explainToBrowser(mcp, base))
 	mux.Handle("GET /mcp/", p.explainToBrowser(mcp, base))
 	mux.HandleFunc("GET /healthz", p.healthz)

@@ -18,8 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// summaryVariable is the variable with the path of the Markdown file that GitHub shows on the page
-// of a run.
+// summaryVariable is the environment variable with the path of a Markdown file. GitHub shows this
+// file on the page of a workflow run.
 const summaryVariable = "GITHUB_STEP_SUMMARY"
 
 // An approvalsCheckCmd is portcullis approvals check.
@@ -50,8 +50,8 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	}
 	summary := env.getenv(summaryVariable)
 	if c.Summary && summary == "" {
-		return fmt.Errorf("%s: --summary writes to the file that %s names, and it is not set: "+
-			"use --summary only in a workflow of GitHub", command, summaryVariable)
+		return fmt.Errorf("%s: --summary writes to the file that %s names, but this variable is "+
+			"not set: use --summary only in a GitHub workflow", command, summaryVariable)
 	}
 	g, err := gatewayFlags{c.placeFlags, osUser()}.view(ctx, env, command)
 	if err != nil {
@@ -84,7 +84,8 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-// hand writes the Markdown to the places that the flags and GITHUB_STEP_SUMMARY name.
+// hand writes the Markdown to the file or to standard output, as --markdown says. With --summary it
+// also appends the Markdown to the file at the path summary.
 func (c approvalsCheckCmd) hand(env *environment, md, summary string) error {
 	if c.Summary {
 		if err := writeInto(summary, []byte("\n"+md), os.O_APPEND|os.O_CREATE); err != nil {
@@ -203,7 +204,7 @@ func (c approvalsCheckCmd) markdown(ctx context.Context, g *gateway, s gatewayIt
 func detailOf(t decide.Tool, row decide.Row) lockfile.Detail {
 	out := lockfile.Detail{Two: t.TakesTwo}
 	if t.Hash != row.Hash {
-		out.Reason = "The definition changed while this was written: check again."
+		out.Reason = "The definition changed while this report was written: run the check again."
 		return out
 	}
 	out.Now = t.Definition

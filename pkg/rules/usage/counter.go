@@ -14,18 +14,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Unit is the length of a [Store]'s tallies.
+// A Unit is the length of the time that one tally of a [Store] covers.
 type Unit time.Duration
 
-// The spans of stores.
+// The units.
 const (
 	Minute = Unit(time.Minute)
 	Hour   = Unit(time.Hour)
 )
 
-// How many of the newest minutes and hours a [Store] keeps: two hours of minutes, of which the
-// last hour is read, and a month of hours. The limit is a number, not an age, so that a clock that
-// jumps ahead empties no store.
+// How many of the newest minutes and hours a [Store] keeps: two hours of minutes, of which the last
+// hour is read, and a month of hours. The limit is a number, not an age. So a store keeps its
+// tallies if a clock jumps ahead.
 const (
 	KeepMinutes = 2 * 60
 	KeepHours   = 31 * 24
@@ -84,8 +84,9 @@ type Options struct {
 	Log *slog.Logger     // nil: none
 }
 
-// NewCounter returns a counter that keeps its tallies in store. known returns the tier of a tool
-// in the catalog: names of other tools may be any text, and are not stored.
+// NewCounter returns a counter that keeps its tallies in store. known returns the tier of a tool,
+// and reports whether the catalog has the tool. The counter does not store other names, because
+// agents can send any text as a name.
 func NewCounter(store Store, known func(context.Context, tool.ID) (tool.Tier, bool), o *Options) *Counter {
 	c := &Counter{store: store, known: known, now: time.Now, log: slog.New(slog.DiscardHandler), pending: map[time.Time]*Tally{}}
 	if o != nil && o.Now != nil {
@@ -143,8 +144,8 @@ func (c *Counter) Write(ctx context.Context, l audit.Line) error {
 	return nil
 }
 
-// measure returns how a line counts. item: it concerns an item of a server. isTool: the item is a
-// tool in the catalog.
+// measure returns the metrics that a line adds one to, and the use that it counts as. item says
+// that the line is about an item of a server. isTool says that the item is a tool in the catalog.
 func measure(l audit.Line, item, isTool bool, tier tool.Tier) (m []Metric, u Use) {
 	if l.Found != nil {
 		u.Searches = 1
@@ -193,7 +194,7 @@ func callOf(isTool bool, tier tool.Tier) Metric {
 	return CallsDestructive
 }
 
-// tally returns the tally of a minute, for adding to it.
+// tally returns the tally to which the lines of a minute are added. The caller holds the lock.
 func (c *Counter) tally(minute time.Time) *Tally {
 	if c.last == nil || !c.minute.Equal(minute) {
 		t := c.pending[minute]
@@ -206,10 +207,10 @@ func (c *Counter) tally(minute time.Time) *Tally {
 	return c.last
 }
 
-// Start starts [Counter.Run]. The returned function stops it, and returns after everything is
-// written.
+// Start starts [Counter.Run]. The returned function stops Run, and returns after Run has written
+// all counts.
 func (c *Counter) Start(ctx context.Context) (end func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // counts until the program ends are kept
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // only end stops Run
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -243,8 +244,8 @@ func (c *Counter) flushed(ctx context.Context) {
 	}
 }
 
-// Flush writes the counts since the last write, in one transaction. If it fails, the counts wait
-// for the next time, up to an hour of them.
+// Flush writes the counts since the last write, in one transaction. If it fails, the counter keeps
+// the counts of the newest 60 minutes for the next attempt.
 func (c *Counter) Flush(ctx context.Context) error {
 	c.flushing.Lock()
 	defer c.flushing.Unlock()
@@ -283,7 +284,7 @@ func (c *Counter) Usage(ctx context.Context, r Range) (Report, error) {
 	out := NewReport(r, now)
 	if err := c.Flush(ctx); err != nil {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "usage not kept; it will be tried again", slog.Any("error", err))
-		out.Says = append(out.Says, "The newest counts could not be written and are missing here. They are kept in memory and written again every few seconds. The log has the reason.")
+		out.Says = append(out.Says, "The newest counts could not be written and are missing here. The gateway keeps them in memory, and tries to write them every few seconds. The log has the reason.")
 	}
 	unit := Minute
 	if r.Step >= time.Hour {
@@ -352,6 +353,6 @@ func (c *Counter) Agents(ctx context.Context) ([]string, error) {
 			ids[p.Agent] = true
 		}
 	})
-	delete(ids, "") // the agents that were not counted separately
+	delete(ids, "") // "" counts the agents that have no count of their own
 	return slices.Sorted(maps.Keys(ids)), err
 }

@@ -20,14 +20,14 @@ import (
 // ErrDamaged says that the file exists but is unusable. Nothing was written into the file.
 var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy of the file and restores the decisions from the catalog")
 
-// begin makes the whole file if it does not exist. If the disk is full, it makes no file, because
-// later starts would read a part of a file as a damaged file.
+// begin creates a complete file without records if there is no file. If the disk is full, it
+// creates no file, because later starts would report an incomplete file as damaged.
 func begin(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil // the code that reads the file reports its fault
 	}
 	place := func(root *os.Root, from, to string) error {
-		_ = root.Link(from, to) // fails if another process made it; without links, bbolt makes it
+		_ = root.Link(from, to) // fails if there is a file now; without links, bbolt makes it
 		return nil
 	}
 	return store.WriteFile(path, 0o600, place, func(temp *os.File) error {
@@ -39,9 +39,9 @@ func begin(path string) error {
 	})
 }
 
-// intact returns an error if the file at path is damaged; a missing file is fine. It reads the file
-// while no other process writes. If another process has the file open for longer than wait, it
-// returns an error.
+// intact returns an error if the file at path is damaged; a missing file is fine. It locks the file
+// while it reads, so that no other process writes. If another process has the file open for longer
+// than wait, intact returns an error.
 func intact(path string, wait time.Duration) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -63,9 +63,9 @@ func intact(path string, wait time.Duration) error {
 }
 
 // A guard runs transactions so that damage causes an error instead of a panic, even if the damage
-// happens after the file was opened. After damage it does not use the database again, since bbolt
-// may have left it locked. For the same reason one transaction runs at a time, so that no goroutine
-// waits for a lock of bbolt.
+// happens after the file was opened. After damage, the guard does not use the database again,
+// because bbolt may have left it locked. For the same reason one transaction runs at a time,
+// so that no goroutine waits for a lock of bbolt.
 type guard struct {
 	path   string
 	turn   sync.Mutex // held by the transaction that runs; guards db, broken and read
@@ -77,7 +77,7 @@ type guard struct {
 	queue []*write // writes of the next transaction
 }
 
-// A write is a part of a transaction, with its result.
+// A write is one caller's part of a transaction that several callers share.
 type write struct {
 	do   func(*bbolt.Tx) error
 	done chan error // has room for the one result of do
@@ -90,7 +90,8 @@ func (g *guard) run(transact func() error) (err error) {
 	if g.broken != nil {
 		return g.broken
 	}
-	// A page beyond the end of the file is a memory fault, which ends the program by default.
+	// To read a page beyond the end of the file is a memory fault, which ends the program by
+	// default.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -114,8 +115,8 @@ func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 	})
 }
 
-// usable returns the error that every transaction would return; nil if it is not known without a
-// transaction.
+// usable returns an error if ctx has ended, or if an earlier transaction found damage. It runs no
+// transaction itself.
 func (g *guard) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -125,8 +126,8 @@ func (g *guard) usable(ctx context.Context) error {
 
 // update runs a write. Writes that come during a transaction share the next one, since each
 // transaction waits for the disk, and a first sync writes a record for every tool. update may call
-// the function do more than once. bbolt's own Batch writes on a goroutine where a panic cannot be
-// recovered.
+// the function do more than once. It does not use bbolt's Batch, which writes on a goroutine where
+// a panic cannot be recovered.
 func (g *guard) update(do func(*bbolt.Tx) error) error {
 	w := &write{do, make(chan error, 1)}
 	g.mu.Lock()
@@ -139,7 +140,8 @@ func (g *guard) update(do func(*bbolt.Tx) error) error {
 	return <-w.done
 }
 
-// write runs the queue in one transaction, without the writes that fail.
+// write runs the queue in one transaction. If a write fails, it repeats the transaction without
+// that write.
 func (g *guard) write() {
 	var all []*write
 	for taken := false; !taken || len(all) > 0; {
@@ -182,7 +184,7 @@ func (g *guard) take() []*write {
 	return all
 }
 
-// close closes the file. A damaged file is closed when the process ends.
+// close closes the file. After damage it does nothing: the end of the process closes the file.
 func (g *guard) close() error {
 	err := g.run(func() error { return g.db.Close() })
 	if errors.Is(err, ErrDamaged) {

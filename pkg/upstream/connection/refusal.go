@@ -13,17 +13,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/oauth"
 )
 
-// partRefusals has the last refused call of each server. A document has no secret.
+// partRefusals has the last refused call of each server. Its documents contain no secrets.
 const partRefusals = "CRED#refused"
 
 const (
 	keepRefusal = 24 * time.Hour   // people see a refused call for this time
 	noteEvery   = 10 * time.Minute // in this time, the same refusal is stored only once
-	refusalTime = 2 * time.Second  // to store one
+	refusalTime = 2 * time.Second  // maximum time to store a refusal
 	maxRefusals = 256              // servers whose refusals a process remembers
 )
 
-// A Refusal is a call that a server refused until a person signs in, or signs in again.
+// A Refusal is a call that a server refused. It refuses such calls until a person signs in at the
+// server, or signs in again.
 type Refusal struct {
 	Server    string             `json:"server"`
 	Reason    string             `json:"reason"` // one of [outcome.Reasons]
@@ -61,7 +62,7 @@ func (s *Service) Refused(ctx context.Context, server oauth.Server, o outcome.Ou
 	}
 	level := slog.LevelInfo
 	attrs := []slog.Attr{slog.String("server", server.Name), slog.String("reason", r.Reason)}
-	if err != nil { // after a conflict, another process has stored the same
+	if err != nil { // after a conflict, the refusal of another process is stored
 		level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", err))
 	}
 	s.o.Log.LogAttrs(ctx, level, "call refused until a person signs in", attrs...)
@@ -97,8 +98,8 @@ func (r *Refusal) addScopes(stored []byte) {
 	r.Challenge = &c
 }
 
-// Refusals returns the last refused call of each server by the ids of their connections. A sign-in
-// deletes it.
+// Refusals returns the last refused call of each server, by the id of the server's connection. A
+// sign-in at the server deletes the refused call.
 func (s *Service) Refusals(ctx context.Context) (map[string]Refusal, error) {
 	docs, _, err := s.o.Docs.ListDocs(ctx, partRefusals)
 	if err != nil {
