@@ -133,7 +133,8 @@ func TestLoadBadTools(t *testing.T) {
 	}
 	out := newFixture(t, Options{}, upstreamtest.Options{Tools: list}).available()
 	if len(out.Tools) != 1 || string(out.Tools[0].Raw) != good || len(out.Refused) != len(refused) {
-		t.Fatalf("Load accepts %v and refuses %+v, want only the first tool accepted", out.Tools, out.Refused)
+		t.Fatalf("Load accepts %v and refuses %+v, want only the first tool accepted",
+			out.Tools, out.Refused)
 	}
 	for i, want := range refused {
 		r := out.Refused[i]

@@ -245,7 +245,8 @@ func TestInvokeLongBody(t *testing.T) {
 			{strings.Repeat("x", most+1), false, 413},
 			{base64.StdEncoding.EncodeToString(make([]byte, most)), true, 204},
 			{base64.StdEncoding.EncodeToString(make([]byte, most+3)), true, 413},
-			{strings.Repeat("*", base64.StdEncoding.EncodedLen(most)+1), true, 413}, // too long, so nothing decodes it
+			// too long, so nothing decodes it
+			{strings.Repeat("*", base64.StdEncoding.EncodedLen(most)+1), true, 413},
 		} {
 			var got *http.Request
 			var body string

@@ -44,7 +44,8 @@ func TestServer(t *testing.T) {
 	f.Sync()
 	f.Sync()
 	if got, err = f.service.Server(f.ctx, "fs"); err != nil || !got.Outcome.LoadedAt.Equal(loaded) || got.Outcome.Status != "transient" {
-		t.Errorf("after two failures: outcome %+v, error %v; want status transient and LoadedAt %v", got.Outcome, err, loaded)
+		t.Errorf("after two failures: outcome %+v, error %v; want status transient and LoadedAt %v",
+			got.Outcome, err, loaded)
 	}
 	_, err = f.service.Server(f.ctx, "nope")
 	if e, ok := errors.AsType[*decide.Error](err); !ok || e.Status != http.StatusNotFound {

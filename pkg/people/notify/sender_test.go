@@ -62,7 +62,8 @@ func TestTargetThatIsDown(t *testing.T) {
 	o.put(t, event(1), event(2), event(3))
 	sent := o.send(t)
 	if len(up.messages()) != 3 || len(down.messages()) != 3 || sent.Told != 3 || sent.Left != 3 {
-		t.Errorf("up got %d messages and down %d, want 3 and 3 (three attempts of the first message); report %+v", len(up.messages()), len(down.messages()), sent)
+		t.Errorf("up got %d messages and down %d, want 3 and 3 (three "+
+			"attempts of the first message); report %+v", len(up.messages()), len(down.messages()), sent)
 	}
 	if o.send(t); len(down.messages()) != 3 {
 		t.Error("the target is tried again within a minute")
@@ -73,7 +74,8 @@ func TestTargetThatIsDown(t *testing.T) {
 	o.Pass(3 * time.Minute)
 	before := len(down.messages())
 	if sent := o.send(t); sent.Told != 3 || sent.Left > 0 || len(down.messages()) != before+3 {
-		t.Errorf("after the target is up again: report %+v, %d messages", sent, len(down.messages())-before)
+		t.Errorf("after the target is up again: report %+v, %d messages",
+			sent, len(down.messages())-before)
 	}
 	if len(up.messages()) != 3 {
 		t.Errorf("the other target got %d messages", len(up.messages()))
@@ -288,7 +290,8 @@ func TestTwoSenders(t *testing.T) {
 			count[m.body]++
 		}
 		if len(count) != events || len(s.messages()) != events {
-			t.Errorf("%s: %d messages, %d of them different; want each event once", name, len(s.messages()), len(count))
+			t.Errorf("%s: %d messages, %d of them different; want each event once",
+				name, len(s.messages()), len(count))
 		}
 	}
 	if told.Load() != 2*events || len(o.open(t)) > 0 {
@@ -410,7 +413,8 @@ func TestCourier(t *testing.T) {
 	close(free)
 	stop()
 	if n := len(room.messages()); n != 3 || len(o.open(t)) != 1 {
-		t.Errorf("%d messages and %d open notices, want 3 and 1: the sender finishes the current message and begins no other", n, len(o.open(t)))
+		t.Errorf("%d messages and %d open notices, want 3 and 1: the sender finishes the current "+
+			"message and begins no other", n, len(o.open(t)))
 	}
 	room.says(nil)
 	defer notify.NewWorker().Start(t.Context(), o.sender)()

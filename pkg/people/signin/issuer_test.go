@@ -447,7 +447,8 @@ func TestMetadataAreKept(t *testing.T) {
 	g.signIn()
 	g.ahead += time.Hour
 	g.issuer.Down(true)
-	if _, _, err := g.Begin(t.Context(), nil); asked != 3 || err != nil { // the third request gets no answer
+	// The third request gets no answer.
+	if _, _, err := g.Begin(t.Context(), nil); asked != 3 || err != nil {
 		t.Errorf("the metadata were requested %d times, want 3; error %v", asked, err)
 	}
 	g.ahead += 25 * time.Hour

@@ -34,12 +34,14 @@ func TestRecordsLeaveMemory(t *testing.T) {
 			records, err := s.Records(t.Context(), fmt.Sprintf("s%d", i))
 			require.OK(t, err)
 			if len(records) != each || !bytes.Equal(records[each-1].Current, definition) {
-				t.Fatalf("Records returned %d records, want %d with the stored definition", len(records), each)
+				t.Fatalf("Records returned %d records, want %d with the stored definition",
+					len(records), each)
 			}
 		}
 		size, in := fileSize(t, path), resident(t, path)
 		if in > size/2 {
-			t.Errorf("%d of %d bytes of the file are in memory after all records were read, want at most half", in, size)
+			t.Errorf("%d of %d bytes of the file are in memory after all records "+
+				"were read, want at most half", in, size)
 		}
 	}
 }
