@@ -100,7 +100,7 @@ func (d *decider) selectItems(ctx context.Context, c decideCmd) (rows []decide.R
 }
 
 // selectPinned returns the items of a file, with the file's hashes and revisions. It passes unknown
-// items to the gateway unchanged, which returns a reason for each.
+// items to the gateway unchanged. The gateway returns a reason why it refuses each of them.
 func (d *decider) selectPinned(ctx context.Context, path string) (rows []decide.Row, err error) {
 	seen, err := readPinned(path, d.env.stdin)
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *decider) bulkConfirmationOf(
 	ctx context.Context, rows []decide.Row, c decideCmd,
 ) (*bulkConfirmation, error) {
 	s := &bulkConfirmation{above: map[string]int{}, maxTier: c.MaxTier}
-	// the flag allows no other value
+	// there is no error: the flag accepts only the names of tiers
 	most, _ := tool.ParseTier(cmp.Or(c.MaxTier, tool.Destructive.String()))
 	for _, r := range rows {
 		if o := r.Obstacle; r.Tier >= most && d.env.terminal && o != nil && o.Code == decide.NotShown {
@@ -180,7 +180,8 @@ func (d *decider) isInState(r decide.Row) bool {
 // maxNamed is the maximum number of servers, and of left-out items, that are printed.
 const maxNamed = 40
 
-// show prints the items of the decision, and the items left out. brief shortens the text.
+// show prints the items of the decision, and the items left out. If brief is set, it does
+// not list the servers.
 func (s *bulkConfirmation) show(w io.Writer, action string, brief bool) {
 	servers := byServer(s.rows)
 	names := slices.Sorted(maps.Keys(servers))
@@ -279,5 +280,5 @@ func (d *decider) confirmAll(s *bulkConfirmation, named bool) error {
 		return nil
 	}
 	return d.confirm(fmt.Sprintf("%s %s?", strings.ToUpper(d.action[:1])+d.action[1:], kindsOrItems(s.rows)),
-		"list what you have seen with portcullis tools --hashes > FILE, and name it with --seen FILE --yes. Nothing was decided")
+		"list the items that you have seen (portcullis tools --hashes > FILE), and repeat this command with --seen FILE --yes. Nothing was decided")
 }

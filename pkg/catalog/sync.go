@@ -21,7 +21,7 @@ import (
 type Loader interface {
 	// LoadEach asks every target, and calls the function each with every outcome as soon as it
 	// comes, one call at a time; it keeps no outcome. While each runs, LoadEach collects no answers
-	// beyond the requests in flight. A server without time for an answer has an outcome that is not
+	// beyond the requests in flight. If there was no time for a server's answer, its outcome is not
 	// [outcome.Outcome.Recorded].
 	LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome))
 }
@@ -74,14 +74,14 @@ type Syncer struct {
 	last      result
 	snap      *Snapshot    // the catalog that was last read or written
 	built     string       // SHA-256 of the catalog that this process built last
-	words     config.Words // words of the operator for its tools
+	words     config.Words // the operator's search words for the tools of built
 	config    object.Source[config.Config]
 	rules     object.Source[policy.Policy]
 	baselines map[string]bool // [approval.BaselineKey] of baselines in the store
 	cache     unchangedCache
 }
 
-// A result is the result of a run whose caller did not go away.
+// A result is the result of a run that ended before its caller went away.
 type result struct {
 	number int64 // of the run, from 1
 	all    bool  // the run loaded all servers
@@ -124,7 +124,7 @@ func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
 		return Report{}, err
 	}
 	defer s.leave()
-	if s.last.number > asked && (s.last.all || !all) { // a run that began after the call has ended
+	if s.last.number > asked && (s.last.all || !all) { // after this call, a run began and has ended
 		return s.last.report, s.last.err
 	}
 	number := s.begun.Add(1)
@@ -137,7 +137,7 @@ func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
 	return report, err
 }
 
-// enter waits until no other run has the Syncer.
+// enter waits until no other run is active, and takes the slot.
 func (s *Syncer) enter(ctx context.Context) error {
 	select {
 	case s.slot <- struct{}{}:

@@ -57,7 +57,7 @@ func members(before, after []byte) []Member {
 type comparison struct{ found []Member }
 
 // opaque reports whether a path is compared as a whole, because its members would reveal more than
-// the change.
+// that there is a change.
 func opaque(path []string) bool {
 	return len(path) > 0 && path[0] == "notify" || len(path) == 3 && slices.Contains([]string{"args", "command", "cwd", "url"}, path[2])
 }

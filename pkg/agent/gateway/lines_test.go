@@ -18,7 +18,7 @@ import (
 
 const asLines = `"gateway":{"answers":"lines"}`
 
-// readLines parses an answer in lines, as a program that knows the format.
+// readLines parses an answer in lines, as an agent's program that knows this form would.
 func readLines(t testing.TB, text string) (f found, tags map[string]string) {
 	t.Helper()
 	entry := regexp.MustCompile(`^([\w.-]+:[\w.-]+)(\(.*?)(?: \[([a-z, ]+)\])?(?: ([^\[\]]*))?$`)
@@ -66,7 +66,7 @@ func readLines(t testing.TB, text string) (f found, tags map[string]string) {
 	return f, tags
 }
 
-// readAnswer parses an answer in either form.
+// readAnswer parses an answer in JSON or in lines.
 func readAnswer(t testing.TB, text string) (f found, tags map[string]string) {
 	t.Helper()
 	if !strings.HasPrefix(text, "{") {
@@ -82,8 +82,8 @@ func readAnswer(t testing.TB, text string) (f found, tags map[string]string) {
 	return f, tags
 }
 
-// Both forms of an answer have the same tools. The answers include each lock, and more names than
-// descriptions.
+// Both forms of an answer have the same tools. The answers contain a tool of each
+// status, and further tools of which they have only the names.
 func TestRetrieveLines(t *testing.T) {
 	gw := everyStatus(t)
 	settings := map[string]string{"denied": `"disabled_tools":["purge_*"]`, "waiting": `"approval":"manual"`, "off": `"enabled":false`}
@@ -102,8 +102,8 @@ func TestRetrieveLines(t *testing.T) {
 }
 
 // imitating returns a gateway with tools whose texts look like parts of an answer, and the names of
-// the tools. Tools with an even number only read. One has a schema of 100 KB; a schema of 200 KB is
-// refused.
+// the tools. Tools with an even number are read-only. The tool wide:t0 has a schema of 100 KB. A
+// sync refuses the tool wide:t2, because its schema has 200 KB.
 func imitating(t *testing.T) (gw *fixture, known map[string]bool) {
 	r := rand.New(rand.NewPCG(7, 7))
 	pieces := []string{
@@ -133,7 +133,7 @@ func imitating(t *testing.T) (gw *fixture, known map[string]bool) {
 			known[server+":"+name] = true
 			schema := fmt.Sprintf(`{"type":"object","properties":{%s:{"enum":[%s,%s]},"p":{"type":"string","pattern":%s}},"required":["p",%s]}`,
 				quoted("q"+text(2)), quoted(text(3)), quoted(text(3)), quoted(regexp.QuoteMeta(text(2))), quoted("q"+text(2)))
-			if i%5 == 0 { // its line has no tag
+			if i%5 == 0 { // without a pattern, so the line has no tag "lossy"
 				schema = fmt.Sprintf(`{"type":"object","properties":{"q":{"enum":[%s]}},"required":["q"]}`, quoted(text(3)))
 			}
 			definitions = append(definitions, def(name, "tool "+text(8), fmt.Sprintf(`"inputSchema":%s,"annotations":{"readOnlyHint":%v}`, schema, i%2 == 0)))

@@ -19,11 +19,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A script is a server's part of a call; ask sends a question.
+// A script plays the server in a call, and returns a part of the result. Its function ask sends a
+// question to the client, and returns the answer.
 type script func(ctx context.Context, c upstream.Call, ask func(params string) string) string
 
-// parking returns a gateway that holds calls open, with a server of the handshake protocol.
-// cancelled counts the cancelled calls.
+// parking returns a gateway with a server of the handshake protocol, which play acts for. If the
+// server asks a question, its call stays open until the client's next request. cancelled counts the
+// cancelled calls.
 func parking(t *testing.T, play script) (a *asker, cancelled *atomic.Int32) {
 	cancelled = new(atomic.Int32)
 	a = pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
@@ -69,7 +71,7 @@ func TestParkedCall(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		two := a.asked(a.do(t.Context(), client("b"), "act", `{}`, one.back("question-1", `{"action":"accept"}`, "question-9", `{}`)))
 		time.Sleep(4 * time.Minute)
-		// the tool has asked again since
+		// the tool has asked its second question since, so an answer to the first is too late
 		a.fails("Answer the latest result")(
 			a.do(t.Context(), able(), "act", `{}`, one.back("question-2", accept)),
 		)
@@ -141,7 +143,7 @@ func TestParkedCallExpires(t *testing.T) {
 	})
 }
 
-// If a server continues without an answer, the gateway keeps its result for five minutes.
+// If a server continues without an answer, the gateway keeps the server's result for five minutes.
 func TestParkedCallContinuesWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(ctx context.Context, c upstream.Call, _ func(string) string) string {
@@ -180,8 +182,8 @@ func TestParkedCallAnsweredTwice(t *testing.T) {
 		r := a.asked(a.act(""))
 		back := r.back("question-1", accept)
 
-		// The same answer twice concurrently: one request gets the result, the other gets a text
-		// about that.
+		// The client sends the same answer twice at the same time. One request gets the result, the
+		// other a text that says that an earlier request answered the question.
 		type answer struct {
 			raw json.RawMessage
 			err error
@@ -213,7 +215,7 @@ func TestParkedCallAnsweredTwice(t *testing.T) {
 	})
 }
 
-// If a tool is locked while its call waits, the call does not continue.
+// If a tool is locked while its call waits for an answer, the call does not continue.
 func TestParkedCallOfALockedTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string { return ask(`{}`) })
@@ -231,7 +233,8 @@ func TestParkedCallOfALockedTool(t *testing.T) {
 	})
 }
 
-// A client that disconnects during the call cancels it, on the first request and on later ones.
+// If a client disconnects or its time is over after it sent an answer and before the result came,
+// the gateway cancels the call.
 func TestParkedCallIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(ctx context.Context, _ upstream.Call, ask func(string) string) string {
@@ -265,8 +268,8 @@ func TestParkedCallIsLeft(t *testing.T) {
 	})
 }
 
-// An agent has its own limit. If all places are used, the gateway cancels the oldest waiting call
-// of the agent with the most calls.
+// The number of waiting calls has a limit for each agent and a limit in total. At the total limit,
+// the gateway cancels the oldest waiting call of the agent with the most waiting calls.
 func TestParkedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		size := 10
@@ -290,23 +293,23 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		a.fails("too many calls wait for input already. The gateway cancelled the call.")(
 			as("heavy", ""),
 		)
-		for i := range 8 { // others take all places and need one more
+		for i := range 8 { // these calls exceed the total limit by one
 			for range 14 {
 				a.asked(as(fmt.Sprint("agent ", i), ""))
 			}
 		}
 		synctest.Wait()
 		if cancelled.Load() != 2 {
-			t.Errorf("%d calls were cancelled, want 2: the surplus call of heavy, and one to make room", cancelled.Load())
+			t.Errorf("%d calls were cancelled, want 2: heavy's 17th call, and its oldest call", cancelled.Load())
 		}
 		const most = "too many calls wait for answers, and this agent has the most of them. No request was sent."
 		a.fails(most)(as("heavy", calls[0].back("question-1", accept)))
 		goesOn("heavy", calls[1])
 		goesOn("light", light)
-		a.asked(as("heavy", "")) // there is room again
+		a.asked(as("heavy", "")) // the calls are below the limits again
 		time.Sleep(6 * time.Minute)
 
-		// The memory of questions has limits of the same kind.
+		// The size of the open questions has the same two kinds of limits.
 		size = 3 << 20
 		calls = []required{a.asked(as("heavy", "")), a.asked(as("heavy", ""))}
 		if raw, err := as("heavy", ""); err != nil || string(raw) != `{"content":[],"got":error}` {
@@ -318,14 +321,14 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		a.fails("too many calls wait for answers")(as("heavy", calls[0].back("question-1", accept)))
 		goesOn("heavy", calls[1])
 		time.Sleep(6 * time.Minute)
-		for range 4 { // ended calls use no place
+		for range 4 { // ended calls do not count
 			goesOn("heavy", a.asked(as("heavy", "")))
 		}
 	})
 }
 
-// A call without a question works like a call that cannot wait. The client gets no question that it
-// has not declared.
+// The gateway refuses a server's question of a kind that the client has not declared. If the client
+// has declared no kind of question, the call cannot ask at all.
 func TestParkableCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := parking(t, func(ctx context.Context, c upstream.Call, _ func(string) string) string {

@@ -58,8 +58,8 @@ func (h *handler) checkOrigin(w http.ResponseWriter, r *http.Request) *mcp.Error
 	return nil
 }
 
-// requestHeaders are the headers that a page may always send. A page may also send a header with
-// one of headerPrefixes if its browser sends a preflight for it.
+// requestHeaders are the headers that a page may always send. The answer to a
+// preflight also allows each header with one of headerPrefixes that the preflight asks for.
 var (
 	requestHeaders = []string{
 		"Authorization", "Content-Type", "Accept", "Prefer", "Traceparent", "Last-Event-ID",

@@ -1,8 +1,8 @@
 // Package cloudwatch reports how agents use the tools of a gateway on AWS.
 //
 // The log of the function that agents call contains the names of tools and agents. A person starts
-// a search to find them. The stack's dashboard shows the number and duration of calls, from metrics
-// on the same lines of the log.
+// a search of this log to find out which agents use which tools. The stack's dashboard shows the
+// number and duration of calls, from metrics on the same lines of the log.
 package cloudwatch
 
 import (
@@ -36,7 +36,8 @@ const (
 	priceRegion = "us-east-1"
 )
 
-// search counts the lines of calls by agent and tool. Names in more than one line count as one.
+// search is the query of a search. It counts the log lines of calls for each combination of agent,
+// tool, decision and outcome.
 const search = `filter audit = 1 and kind = "call"
 | stats count(*) as n by agent, tool, decision, outcome
 | sort n desc
@@ -56,7 +57,7 @@ type Source struct {
 	group, region string
 	now           func() time.Time
 	log           *slog.Logger
-	hint          string // text that says where a person finds the counts
+	hint          string // tells people where to find the number of calls
 
 	turn  sync.Mutex // held during a request to CloudWatch Logs
 	asked map[string]usage.Answer
@@ -157,7 +158,7 @@ func (s *Source) Answer(ctx context.Context, query string) (usage.Answer, error)
 	return s.searchState(ctx, query), nil
 }
 
-// searchState returns the state of a search, and caches the final one. The caller holds s.turn.
+// searchState returns the state of a search, and caches the final state. The caller holds s.turn.
 func (s *Source) searchState(ctx context.Context, query string) usage.Answer {
 	if a, ok := s.asked[query]; ok && !a.Running {
 		return a

@@ -88,7 +88,7 @@ func Blank(s string) bool {
 
 func plainASCII(c byte) bool { return c >= ' ' && c < 0x7f || c == '\n' || c == '\t' }
 
-// visible reports whether a non-ASCII character shows at any position.
+// visible reports whether a person sees a non-ASCII character at every position in a text.
 func visible(r rune) bool {
 	switch {
 	case r == utf8.RuneError:
@@ -106,15 +106,15 @@ func visible(r rune) bool {
 // A context has the last characters, which decide the meaning of an invisible character after them.
 type context struct {
 	last  rune // visible, or an invisible one in a place where it belongs
-	joins bool // last is a variation selector or joiner: another one has no meaning
+	joins bool // a variation selector or joiner follows last: a second one has no meaning
 	rtl   bool // the text before has right-to-left letters
 	marks int  // on the last letter
 }
 
-// maxMarks is the most marks on a letter. No writing needs as many.
+// maxMarks is the number of marks on a letter that are not hidden. No writing system needs more.
 const maxMarks = 8
 
-// piled counts the marks on a letter, and reports whether r is beyond the maximum.
+// piled counts r if it is a mark, and reports whether its letter has more marks than maxMarks.
 func (c *context) piled(r rune) bool {
 	if !unicode.In(r, unicode.Mn, unicode.Me) {
 		c.marks = 0
@@ -133,7 +133,7 @@ func (c *context) take(r rune) {
 	}
 }
 
-// reset forgets the last character, after a character in a place where it does not belong.
+// reset forgets the last character. It is used after a hidden character.
 func (c *context) reset() { c.last, c.joins = 0, false }
 
 func isJoiner(r rune) bool {
@@ -145,8 +145,8 @@ const (
 	zwj  = '\u200d'
 )
 
-// spelled reports whether an invisible character belongs between c and rest, and how many bytes of
-// rest belong to that character.
+// spelled reports whether the invisible character r belongs between the characters of c and rest,
+// and how many bytes of rest belong to r.
 func (c *context) spelled(r rune, rest string) (more int, ok bool) {
 	next, _ := utf8.DecodeRuneInString(rest)
 	switch {

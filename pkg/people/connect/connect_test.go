@@ -31,7 +31,8 @@ var endpoints = []struct {
 	{"tokens in a network, other names", connect.Endpoint{URL: "http://10.0.0.7:8080/mcp", Auth: connect.Bearer, Name: "gate-2", Variable: "GATE_TOKEN"}},
 }
 
-// Each guide has the links, commands and files that the client documented on the day in the guide.
+// Each guide has the links, commands and files that the client's documentation gave on the day that
+// the guide names.
 func TestGuides(t *testing.T) {
 	for _, c := range connect.Clients() {
 		var b strings.Builder
@@ -77,16 +78,16 @@ func TestClients(t *testing.T) {
 
 func TestForRefuses(t *testing.T) {
 	for name, e := range map[string]connect.Endpoint{
-		"no address":        {},
-		"a program":         {URL: "file:///bin/sh"},
-		"a script":          {URL: "javascript:alert(1)"},
-		"no host":           {URL: "https:///mcp"},
-		"a password":        {URL: "https://kim:secret@gate.example.com/mcp"},
-		"a control":         {URL: "https://gate.example.com/mcp\nx"},
-		"TOML as a name":    {URL: "https://gate.example.com/mcp", Name: "a]\n[b"},
-		"a flag as a name":  {URL: "https://gate.example.com/mcp", Name: "-s"},
-		"a variable":        {URL: "https://gate.example.com/mcp", Variable: "PCT}$(id)"},
-		"an authentication": {URL: "https://gate.example.com/mcp", Auth: "password"},
+		"no address":       {},
+		"a file":           {URL: "file:///bin/sh"},
+		"a script":         {URL: "javascript:alert(1)"},
+		"no host":          {URL: "https:///mcp"},
+		"a password":       {URL: "https://kim:secret@gate.example.com/mcp"},
+		"a line break":     {URL: "https://gate.example.com/mcp\nx"},
+		"TOML as a name":   {URL: "https://gate.example.com/mcp", Name: "a]\n[b"},
+		"a flag as a name": {URL: "https://gate.example.com/mcp", Name: "-s"},
+		"a shell command":  {URL: "https://gate.example.com/mcp", Variable: "PCT}$(id)"},
+		"an unknown auth":  {URL: "https://gate.example.com/mcp", Auth: "password"},
 	} {
 		for _, c := range connect.Clients() {
 			if g, err := connect.For(c.ID, e); err == nil {
@@ -99,7 +100,7 @@ func TestForRefuses(t *testing.T) {
 // hostile is an address with every character that a shell, a link or a file could interpret.
 const hostile = `https://gate.example.com/mcp/x/it's%20$(touch%20pwned)` + "`id`" + `;"|&<>*?q=a+b/c==&x=%22%5C{}[]!~é`
 
-// Each link, command and file contains exactly the address, for any address.
+// Each command and file contains exactly the address, even a hostile one. For links see TestLinks.
 func TestHostileAddress(t *testing.T) {
 	u, err := url.Parse(hostile)
 	require.OK(t, err)
@@ -114,7 +115,7 @@ func TestHostileAddress(t *testing.T) {
 				found = found || w == want || strings.HasPrefix(w, "{") && holds(t, w, want)
 			}
 			if !found {
-				t.Errorf("%s: a shell makes %q of the command", c.ID, words)
+				t.Errorf("%s: a shell reads the command as %q, without the address", c.ID, words)
 			}
 		}
 		for _, f := range g.Files {
@@ -260,7 +261,7 @@ func TestReach(t *testing.T) {
 }
 
 // docs/clients.md has the same documentation page, day and version for each client as the guides.
-// The tests install that version.
+// The tests in test/testclients install that version.
 func TestDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/clients.md")
 	require.OK(t, err)

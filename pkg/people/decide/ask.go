@@ -83,7 +83,7 @@ func (d *Service) openSealed(ctx context.Context, code string) (o agentRequest, 
 	return o, nil
 }
 
-// Asking returns the request behind the code of a link. Perhaps nobody has made it yet.
+// Asking returns the request behind the code of a link. The request may not exist yet.
 func (d *Service) Asking(ctx context.Context, code string) (Asking, error) {
 	s, err := d.requestOfLink(ctx, code)
 	if err != nil {
@@ -173,7 +173,7 @@ func (o agentRequest) line(action, note string) audit.Line {
 	}
 }
 
-// refusesAsking returns why no request can be made; nil if one can.
+// refusesAsking returns the reason why nobody can make this request; nil if it can be made.
 func refusesAsking(s requestView) error {
 	state, why := s.state()
 	if s.listed && len(s.agent.Servers) > 0 && !slices.Contains(s.agent.Servers, "*") && !slices.Contains(s.agent.Servers, s.one.Server) {
@@ -184,7 +184,7 @@ func refusesAsking(s requestView) error {
 	case state == RequestOpen && s.one.ID != "":
 		return nil
 	case state == RequestOpen && s.status == lock.DisabledUnknown:
-		return conflict("the gateway does not know why the %v is locked, so no person can decide about it, and no request was made: the operator of the gateway looks at /admin/health and at its log", s.one.Kind)
+		return conflict("the gateway does not know why the %v is locked, so no person can decide about it, and no request was made: have the gateway's operator look at /admin/health and at the gateway's log", s.one.Kind)
 	case declined && (state == RequestOpen || state == RequestDeclined):
 		return conflict("%s declined this at %s: %s. The agent can request it again after %s; no request was made", no.By, shortTime(no.At), text.Line(no.Reason), shortTime(no.Ends))
 	case state == RequestOpen:

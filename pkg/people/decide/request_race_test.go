@@ -65,7 +65,7 @@ func winner(t *testing.T, f *fixture, all []attempt) (won int) {
 		}
 	}
 	if won < 0 {
-		t.Fatalf("nobody decided: %v", all[0].err)
+		t.Fatalf("no decision was carried out; the first error: %v", all[0].err)
 	}
 	return won
 }
@@ -74,7 +74,8 @@ var states = map[request.Verdict]decide.RequestState{
 	request.Approved: decide.RequestApproved, request.Allowed: decide.RequestAllowed, request.Declined: decide.RequestDeclined,
 }
 
-// If people decide about joined requests at the same time, one decision counts for all of them.
+// Open requests of several agents for the same definition are joined: one decision counts for all.
+// This is also true if several people decide at the same time.
 func TestRaceOnJoinedRequests(t *testing.T) {
 	for round := range 8 {
 		f := withRequests(t)
@@ -101,7 +102,7 @@ func TestRaceOnJoinedRequests(t *testing.T) {
 			t.Errorf("unsettled %q, events %q", all[won].r.Unsettled, f.events())
 		}
 		if got := f.told.take(); len(got) != 1 {
-			t.Errorf("the notices are %q", got)
+			t.Errorf("notices %q, want one", got)
 		}
 	}
 }
@@ -114,10 +115,11 @@ func (f *fixture) redefine() func() {
 	})
 }
 
-// No decision counts if the definition changes while it is made.
+// A decision has no effect if the definition changes before the decision is stored completely.
 func TestDecideWhileDefinitionChanges(t *testing.T) {
 	for _, v := range []request.Verdict{request.Approved, request.Allowed} {
-		for _, late := range []bool{false, true} { // before or after the decision is stored
+		// the definition changes at the write of the request's decision, or late, of the record
+		for _, late := range []bool{false, true} {
 			f := withRequests(t)
 			id := f.asks(agentNamed("a"), "mail:send", "")
 			dec, change := f.as(id, v), f.redefine()
@@ -154,7 +156,8 @@ func TestDecideWhileDefinitionChanges(t *testing.T) {
 	}
 }
 
-// If a decision fails, it is removed, or the record later shows whether it was carried out.
+// If the write of an approval fails, the gateway removes the decision from the request. If it
+// cannot remove the decision, the tool's record shows later whether the tool was approved.
 func TestApproveFails(t *testing.T) {
 	boom := errors.New("boom")
 	for _, test := range []struct {
@@ -196,12 +199,12 @@ func TestApproveFails(t *testing.T) {
 			t.Errorf("%s: later the request is %s, want %s", test.name, got.State, test.later)
 		}
 		if _, err := f.decides(id, request.Declined); (err != nil) != test.decidedByThen {
-			t.Errorf("%s: decided again: %v", test.name, err)
+			t.Errorf("%s: a second decision: %v", test.name, err)
 		}
 	}
 }
 
-// If a decline could not be stored with a joined request, the answer says so, and that request
+// If a decline could not be stored for a joined request, the answer says so, and that request
 // stays open.
 func TestDeclinePartly(t *testing.T) {
 	f := withRequests(t)
@@ -221,7 +224,8 @@ func TestDeclinePartly(t *testing.T) {
 	}
 }
 
-// If a definition takes two people, the first proposes the approval, and the second completes it.
+// If the approval of a definition takes two people, the first proposes it, and the second completes
+// it.
 func TestApproveRequestByTwo(t *testing.T) {
 	f := withFourEyes(t)
 	id := f.asks(agentNamed("a"), "db:drop", "")

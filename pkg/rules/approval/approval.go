@@ -24,19 +24,19 @@ var (
 	ErrConflict = errors.New("approval record changed since read")    // caller re-reads and retries
 	ErrStale    = errors.New("definition changed since it was shown") // the definition that the person saw is no longer the current one
 
-	ErrUnchanged = errors.New("approval records are the same as before") // caller continues with its result for them
+	ErrUnchanged = errors.New("approval records are the same as before") // caller keeps its result
 
 	// ErrNotBlocked says that there is nothing to unblock.
 	ErrNotBlocked = errors.New("definition is not blocked")
 
-	// ErrBlocks says that the record has no room: the caller disables the tool, or unblocks a
-	// definition.
+	// ErrBlocks says that the record has no room for another block: the caller disables the tool,
+	// or unblocks a definition.
 	ErrBlocks = errors.New("50 definitions of the tool are blocked, which is the maximum")
 
 	// ErrNoUndo says that it is too late, or that the record has no [Undo] of the decision.
 	ErrNoUndo = errors.New("decision cannot be undone")
 
-	// ErrNoSubject says that the caller has to sign in with the issuer.
+	// ErrNoSubject says that the person has to sign in with the issuer, which knows their subject.
 	ErrNoSubject = errors.New("approval takes two people, and this person's subject is unknown")
 
 	// ErrSamePerson says that another person has to approve.
@@ -61,14 +61,16 @@ type Mode string
 // The three modes of a server's "approval".
 const (
 	Manual   Mode = "manual"    // every tool waits
-	OnChange Mode = "on_change" // the first list is the baseline
+	OnChange Mode = "on_change" // a server's first list is approved automatically
 	Off      Mode = "off"       // nothing waits
 )
 
 // Format is the newest form of records that this program knows. It grows only if a program that
-// knows an earlier form would misread a record; programs keep members that they do not know. Each
-// record uses the earliest form that is safe for older programs:
-//   - form 1 has no block, so that a program without blocks can still use the record;
+// knows an earlier form would misread a record. Other new members need no new form, because
+// programs keep members that they do not know. Each record uses the earliest form that is safe for
+// older programs:
+//   - form 1 has none of the following, so that every program can use the record;
+//   - form 2 has a block, which a program without blocks would ignore;
 //   - form 3 is a prompt or a resource, which a program that knows only tools would read as a tool;
 //   - form 4 has a first approval that needs a second person, which a program without the
 //     four-eyes rule would accept as the approval.
@@ -109,8 +111,8 @@ type Record struct {
 	Undo *Undo `json:"undo,omitempty"` // what the last decision replaced; nil: no undo
 
 	// ApprovedBefore are the hashes that were approved at this server, the newest first, at most
-	// 50. A definition that was approved earlier waits like any other. People see the earlier
-	// approval.
+	// 50. If a server returns to such a definition, the definition waits like any other. People
+	// see the earlier approval.
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 
 	// Release is the package version of the server at URL; zero: none, or unknown.
@@ -134,7 +136,7 @@ type Remembered struct {
 	Hash tool.Hash `json:"hash"`
 	By   string    `json:"by"` // "": unknown
 	At   time.Time `json:"at"`
-	Note string    `json:"note,omitempty"` // of a block: the start of its note
+	Note string    `json:"note,omitempty"` // start of the block's note; "": no note, or an approval
 	Two  bool      `json:"two,omitempty"`  // By was the second of two people who approved it
 }
 
@@ -162,8 +164,9 @@ type Undo struct {
 	Loss           *Loss        `json:"lost,omitempty"`
 	Proposed       *Proposal    `json:"proposed,omitempty"`
 
-	// Same says that the record has the approved definition. Otherwise these fields have its hash
-	// and its bytes, which a driver keeps next to the record's JSON.
+	// Same says that the decision did not change the approved definition, so the record still has
+	// it. Otherwise the next two fields have the hash and the bytes of the definition approved
+	// before. A driver keeps these bytes next to the record's JSON.
 	Same         bool            `json:"same,omitempty"`
 	ApprovedHash tool.Hash       `json:"approved_hash,omitempty"`
 	Approved     json.RawMessage `json:"-"`
@@ -211,15 +214,14 @@ type Decision struct {
 	State        State
 	Disabled     bool
 	Blocked      []tool.Hash // as [Record.Blocked]
-	Endorsed     tool.Hash   // of [Record.Endorsement]
+	Endorsed     tool.Hash   // hash of [Record.Endorsement]
 	ApprovedHash tool.Hash
 	CurrentHash  tool.Hash
 	DecidedAt    time.Time
 }
 
 // applyTo returns r with the decision. r is the record at an earlier revision; nil: unknown. The
-// approved definition stays the definition of r. The result does not say who decided, or their
-// note.
+// result keeps the definitions of r, and has no author or note of the decision.
 func (d Decision) applyTo(r *Record) *Record {
 	next := Record{Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind}
 	if r != nil {
@@ -284,7 +286,8 @@ func (p Cursor) Before(other Cursor) bool {
 // A Store holds records and their audit. Every implementation passes
 // approvaltest.Run. It is safe for concurrent use.
 type Store interface {
-	// Get returns the record as of every Put that returned before Get began, or [ErrNotFound].
+	// Get returns the record with the changes of every Put that returned before Get began, or
+	// [ErrNotFound].
 	Get(ctx context.Context, id tool.ID) (Record, error)
 
 	// GetWith returns the result of Get and the documents of the keys, as [document.Store.Docs]
@@ -296,8 +299,8 @@ type Store interface {
 	// Callers use it to decide whether they need a current read.
 	Peek(ctx context.Context, id tool.ID) (Record, error)
 
-	// Records returns every record of the server, by id, each as of every Put that returned before
-	// Records began.
+	// Records returns every record of the server, sorted by id, with the changes of every Put that
+	// returned before Records began.
 	Records(ctx context.Context, server string) ([]Record, error)
 
 	// RecordsIfChanged returns the result of Records and a mark, which identifies that result. If

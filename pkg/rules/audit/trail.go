@@ -24,7 +24,7 @@ type Trail struct {
 	Count  int      // how many such places exist
 }
 
-// A TrailEvent is an event with the evidence of the hashes around it.
+// A TrailEvent is an event, and what the hashes in the lines around it say about it.
 type TrailEvent struct {
 	Line
 
@@ -37,7 +37,7 @@ type TrailEvent struct {
 }
 
 // Trail reads every file of the folder, and returns the events that want selects. A missing folder
-// has no events. Sure is no proof, because a person who can write the folder can also compute a
+// has no events. Sure is no proof, because a person who can write to the folder can also compute a
 // whole chain of hashes. If nobody has done so, Sure detects lines that were damaged, inserted,
 // removed or cut off within a file.
 func (p Folder) Trail(ctx context.Context, want func(Line) bool) (Trail, error) {

@@ -28,7 +28,8 @@ type Tokens struct {
 // belong to the same agent, so that one can replace the other.
 func TokenAgent(name string) string { return tokenPrefix + name }
 
-// BootstrapAgent is the id of the holder of the bootstrap token. No token can have this name.
+// BootstrapAgent is the agent id of the bootstrap token. No token in the store has this agent id,
+// because [TokenAgent] adds a prefix.
 const BootstrapAgent = "bootstrap"
 
 // storeTime is how long a request waits for the store.
@@ -42,8 +43,8 @@ func (k *Tokens) bootstrap(text secret.Text) (Agent, bool) {
 	return Agent{ID: BootstrapAgent, Way: WayToken, Rights: Everything()}, true
 }
 
-// Find returns the token of a text, live or not. The error is an [*Error] if the store cannot
-// answer.
+// Find returns the token of a text, even if it is expired or revoked. The error is an [*Error] if
+// the store cannot answer.
 func (k *Tokens) Find(ctx context.Context, text secret.Text) (token.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 func syntaxFaults(text string, whole error) config.Faults {
 	var faults config.Faults
 	for _, s := range statements(text) {
-		// White space instead of the text before it keeps the positions right.
+		// White space replaces the text before the statement, so that its positions stay right.
 		line, col := place(text, s.from)
 		padded := strings.Repeat("\n", line-1) + strings.Repeat(" ", col-1) + text[s.from:s.to]
 		if _, err := cedar.NewPolicyListFromBytes("", []byte(padded)); err != nil {
@@ -35,7 +35,8 @@ func syntaxFaults(text string, whole error) config.Faults {
 	return faults
 }
 
-// place returns the 1-based line and column, in characters, of a byte.
+// place returns the line and the column of the byte at offset. Both start at 1, and the column
+// counts characters.
 func place(text string, offset int) (line, col int) {
 	before := text[:offset]
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
@@ -46,7 +47,8 @@ func place(text string, offset int) (line, col int) {
 const parserError = `^(?:parser error: )?(?:parse error at )?(?:<input>:|:)?(\d+):(\d+)(?: ("(?:[^"\\]|\\.)*"))?: (.*)$`
 
 // syntaxFault reads line and column from the parser's error, which is text only. The parser has
-// usually read one token too far when it fails, so the position moves back to the faulty token.
+// usually read one token too far when it fails, so syntaxFault moves the position back to the
+// faulty token.
 func syntaxFault(text string, err error) config.Fault {
 	m := regexp.MustCompile(parserError).FindStringSubmatch(err.Error())
 	if m == nil {
@@ -77,7 +79,7 @@ func syntaxFault(text string, err error) config.Fault {
 
 const notCedar = "not Cedar: "
 
-// offset returns the byte at a 1-based line and column.
+// offset is the inverse of place: it returns the offset of the byte at a line and column.
 func offset(text string, line, col int) int {
 	at := 0
 	for ; line > 1; line-- {
@@ -91,7 +93,7 @@ func offset(text string, line, col int) int {
 	return len(text)
 }
 
-// tokenBefore returns the last token that ends before a byte, and where it begins.
+// tokenBefore returns the offset and the text of the last token in text[:at].
 func tokenBefore(text string, at int) (int, string) {
 	end := len(strings.TrimRightFunc(text[:at], unicode.IsSpace))
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
@@ -124,8 +126,9 @@ func statements(text string) []span {
 	return append(out, span{min(from, len(text)), len(text)})
 }
 
-// quotedEnd returns the end of the comment or the string that begins at i: its last byte or the
-// end of the text; i if none begins there.
+// quotedEnd returns the offset of the last byte of the comment or the string that begins at i. If a
+// string has no end, the result can be len(text). If no comment or string begins at i, or a comment
+// with /* has no end, the result is i.
 func quotedEnd(text string, i int) int {
 	switch {
 	case strings.HasPrefix(text[i:], "//"):
@@ -137,7 +140,8 @@ func quotedEnd(text string, i int) int {
 			i += 2 + end + 1
 		}
 	case text[i] == '"':
-		// A string ends at the end of its line, so that an open one spoils only one statement.
+		// The end of the line ends a string too. So a string without a closing quote makes only
+		// one statement faulty.
 		for i++; i < len(text) && text[i] != '"' && text[i] != '\n'; i++ {
 			if text[i] == '\\' {
 				i++
@@ -147,7 +151,8 @@ func quotedEnd(text string, i int) int {
 	return i
 }
 
-// scopeEnd returns where the scope of a forbid ends, after its parenthesis; 0 if there is none.
+// scopeEnd returns the offset after the parenthesis that closes the scope of a forbid; 0 if there
+// is no such scope.
 func scopeEnd(text string) int {
 	const effect = "forbid"
 	depth, began := 0, false

@@ -1,6 +1,6 @@
 package review
 
-// Size counts the bytes in the cache again.
+// Size counts the bytes in the cache again. It returns -1 if the cache's own counts are wrong.
 func (c *Changes) Size() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

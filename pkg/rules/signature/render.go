@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	maxSteps = 400 // schemas that one renderer visits: references can multiply them
-	wide     = 64  // a schema with this many members counts as one more
+	maxSteps = 400 // limit of visited schemas in one renderer: references can multiply them
+	wide     = 64  // each group of so many members of a schema counts as one more schema
 )
 
 // A renderer writes one schema at one scale.
@@ -19,7 +19,7 @@ type renderer struct {
 	lossy    bool
 	optional int // enclosing parts that a call may leave out
 	steps    int
-	refs     []*rawjson.Node // targets of the current references
+	refs     []*rawjson.Node // targets of the references that led to the current schema
 }
 
 // An expr is a rendered type. loose says that it needs parentheses next to an operator that binds
@@ -63,7 +63,7 @@ func restricts(key string) bool {
 // hideRules notes the keywords of s that refuse plain values.
 func (r *renderer) hideRules(s *rawjson.Node) {
 	for i, key := range s.Keys {
-		isMet := strings.HasPrefix(key, "min") && (s.Kids[i].Text == "0" || s.Kids[i].Text == "1") // by a plain value
+		isMet := strings.HasPrefix(key, "min") && (s.Kids[i].Text == "0" || s.Kids[i].Text == "1") // as a plain value does
 		r.hide(restricts(key) && !isMet)
 	}
 }
@@ -125,15 +125,15 @@ func (r *renderer) reference(s *rawjson.Node, depth int) expr {
 		return r.lose(anything)
 	}
 	if s.Has("type", "properties", "required", "enum", "const", "items", "anyOf", "oneOf", "allOf") {
-		r.hide(true) // 2020-12 adds these to the target
+		r.hide(true) // since JSON Schema 2020-12, these apply in addition to the target
 	}
 	r.refs = append(r.refs, target)
 	defer func() { r.refs = r.refs[:len(r.refs)-1] }()
 	return r.render(target, depth)
 }
 
-// combination renders anyOf and oneOf (any) and allOf (all). It returns false if there is none, or
-// if its members only restrict the keywords next to it.
+// combination renders the members of an allOf (if all is set), an anyOf or a oneOf. It returns
+// false if no member describes a value's form, or if a member of anyOf or oneOf does not.
 func (r *renderer) combination(list []*rawjson.Node, all bool, depth int) (expr, bool) {
 	var parts []expr
 	for _, kid := range list {
@@ -179,7 +179,7 @@ func (r *renderer) typed(s *rawjson.Node, depth int) expr {
 	return join(parts, "|")
 }
 
-// named renders a schema whose type is in t.
+// named renders the schema s for a type name in t.
 func (r *renderer) named(t, s *rawjson.Node, depth int) expr {
 	if t.Kind != '"' {
 		return r.lose(anything)

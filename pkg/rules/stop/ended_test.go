@@ -29,18 +29,18 @@ func TestLast(t *testing.T) {
 		s    stop.Stops
 		want time.Time
 	}{
-		"nothing":                 {stop.Stops{}, time.Time{}},
-		"another server":          {stop.Stops{List: []stop.Stop{at(stop.Target{Server: "github"}, noon)}, Ended: []stop.Ended{{stop.Target{Server: "Git"}, noon}}}, time.Time{}},
-		"another agent":           {stop.Stops{List: []stop.Stop{at(stop.Target{Agent: "token:cd"}, noon)}, Ended: []stop.Ended{{stop.Target{Agent: "git"}, noon}}}, time.Time{}},
-		"the server":              {stop.Stops{List: []stop.Stop{at(git, noon)}}, noon},
-		"the agent":               {stop.Stops{List: []stop.Stop{at(ci, noon)}}, noon},
-		"everything":              {stop.Stops{List: []stop.Stop{at(all, noon)}}, noon},
-		"the server, undone":      {stop.Stops{Ended: []stop.Ended{{git, noon}}}, noon},
-		"the agent, undone":       {stop.Stops{Ended: []stop.Ended{{ci, noon}}}, noon},
-		"everything, undone":      {stop.Stops{Ended: []stop.Ended{{all, noon}}}, noon},
-		"the later time wins":     {stop.Stops{List: []stop.Stop{at(git, noon)}, Ended: []stop.Ended{{ci, noon.Add(-1)}, {all, noon.Add(1)}}}, noon.Add(1)},
-		"a stop that is active":   {stop.Stops{List: []stop.Stop{at(git, noon)}, Ended: []stop.Ended{{git, noon.Add(-1)}}}, noon},
-		"the config says no time": {stop.Stops{List: []stop.Stop{{Target: all}}}, time.Time{}},
+		"nothing":                  {stop.Stops{}, time.Time{}},
+		"another server":           {stop.Stops{List: []stop.Stop{at(stop.Target{Server: "github"}, noon)}, Ended: []stop.Ended{{stop.Target{Server: "Git"}, noon}}}, time.Time{}},
+		"another agent":            {stop.Stops{List: []stop.Stop{at(stop.Target{Agent: "token:cd"}, noon)}, Ended: []stop.Ended{{stop.Target{Agent: "git"}, noon}}}, time.Time{}},
+		"the server":               {stop.Stops{List: []stop.Stop{at(git, noon)}}, noon},
+		"the agent":                {stop.Stops{List: []stop.Stop{at(ci, noon)}}, noon},
+		"everything":               {stop.Stops{List: []stop.Stop{at(all, noon)}}, noon},
+		"the server, undone":       {stop.Stops{Ended: []stop.Ended{{git, noon}}}, noon},
+		"the agent, undone":        {stop.Stops{Ended: []stop.Ended{{ci, noon}}}, noon},
+		"everything, undone":       {stop.Stops{Ended: []stop.Ended{{all, noon}}}, noon},
+		"the later time wins":      {stop.Stops{List: []stop.Stop{at(git, noon)}, Ended: []stop.Ended{{ci, noon.Add(-1)}, {all, noon.Add(1)}}}, noon.Add(1)},
+		"a stop that is active":    {stop.Stops{List: []stop.Stop{at(git, noon)}, Ended: []stop.Ended{{git, noon.Add(-1)}}}, noon},
+		"a config's stop, no time": {stop.Stops{List: []stop.Stop{{Target: all}}}, time.Time{}},
 	} {
 		if got := tt.s.Last("git", "token:ci"); !got.Equal(tt.want) {
 			t.Errorf("%s: Last = %v, want %v", name, got, tt.want)
@@ -55,17 +55,18 @@ func TestLast(t *testing.T) {
 		t.Errorf("the union is %+v", both)
 	}
 	if len(config.Ended) != 1 || len(person.Ended) != 1 {
-		t.Error("the union changed what it is made of")
+		t.Error("And changed one of its operands")
 	}
 }
 
-// For stops and undos in any order and number, and by any clock: a stop stays known while a grant
-// may last, and the document keeps its size limit.
+// Stops and undos come in any order and number, from machines with different clocks. Still, Last
+// never returns an earlier time than a target's latest stop, as long as a grant from before that
+// stop could be valid. And the document never exceeds its size limit.
 func TestLastIsNeverEarlier(t *testing.T) {
 	const day = 24 * time.Hour
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		servers, agents := 5<<(seed%6), 3<<(seed%5) // from a handful to more than are kept
+		servers, agents := 5<<(seed%6), 3<<(seed%5) // from a few to more than Ended can contain
 		var s stop.Stops
 		seen := map[stop.Target]time.Time{} // when each was stopped last
 		for now := noon; now.Before(noon.Add(25 * day)); now = now.Add(time.Duration(rng.Int64N(int64(time.Hour)))) {
@@ -104,7 +105,7 @@ func TestLastIsNeverEarlier(t *testing.T) {
 	}
 }
 
-// Stops that are older than the longest grant are removed.
+// Ended stops are removed when they are older than the longest grant.
 func TestEndedIsForgotten(t *testing.T) {
 	s, err := stop.Stops{List: []stop.Stop{at(stop.Target{Server: "old"}, noon), at(stop.Target{Server: "new"}, noon.Add(31*24*time.Hour))}}.Undo(stop.Target{Server: "old"})
 	require.OK(t, err)
@@ -132,10 +133,10 @@ func TestStored(t *testing.T) {
 		t.Errorf("Encode = %s, %v; Decode = %+v, %v", data, err, got, back)
 	}
 	for name, ended := range map[string][]stop.Ended{
-		"a target of a newer program": {{stop.Target{}, noon}},
-		"two targets":                 {{stop.Target{Server: "a", Agent: "b"}, noon}},
-		"no time":                     {{stop.Target{Server: "a"}, time.Time{}}},
-		"too many":                    make([]stop.Ended, 65),
+		"no target that is known": {{stop.Target{}, noon}},
+		"two targets":             {{stop.Target{Server: "a", Agent: "b"}, noon}},
+		"no time":                 {{stop.Target{Server: "a"}, time.Time{}}},
+		"too many":                make([]stop.Ended, 65),
 	} {
 		data, err := json.Marshal(stop.Stops{Ended: ended, Rev: 1})
 		require.OK(t, err)
@@ -148,8 +149,9 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// The maximum number of stops and ended stops fits into an item of DynamoDB. If each byte of the
-// names takes six bytes, Encode refuses them before the table does.
+// The maximum number of stops and ended stops fits into an item of DynamoDB. In JSON,
+// "<" takes six bytes. If the names consist of such characters, Encode refuses the stops, so that
+// the table does not have to.
 func TestStoredSize(t *testing.T) {
 	for letter, fits := range map[string]bool{"x": true, "é": true, "<": false} {
 		name := func(i int) string {

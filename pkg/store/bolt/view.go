@@ -68,7 +68,8 @@ func openReadOnly(path string, o store.Options) (*Store, error) {
 	return s, nil
 }
 
-// openScratch opens a copy of the file at path, or an empty one if path is "". Close removes it.
+// openScratch opens a copy of the file at path, or an empty file if path is "". [Store.Close]
+// removes the copy.
 func openScratch(path string, o store.Options, isCopy bool) (*Store, error) {
 	folder, err := os.MkdirTemp("", "portcullis-view-*") // mode 0700
 	if err != nil {

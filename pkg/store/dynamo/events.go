@@ -19,7 +19,7 @@ import (
 
 const (
 	eventsKey = "AUDIT#@gateway"
-	stateSK   = "STATE#" // it sorts after every time
+	stateSK   = "STATE#" // it sorts after the keys of all events, which start with a time
 
 	// The number of lines that one query examines, and the number of queries of one read.
 	eventsQuery   = 200
@@ -44,7 +44,7 @@ func (x *Events) PutEvent(ctx context.Context, l audit.Line) (err error) {
 		return err
 	}
 	_, err = x.s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &x.s.table, Item: it}, x.s.options)
-	return x.s.explain(err) // a repeated write stores the same item
+	return x.s.explain(err) // the client's retry of a write stores the same item
 }
 
 // PutChange implements [audit.Events]. If the answer to a write is lost, and the client sends the
@@ -75,7 +75,7 @@ func (x *Events) PutChange(ctx context.Context, l audit.Line, state string) (_ b
 		case !hasReason(err, "TransactionConflict") || wait > time.Second:
 			return false, x.s.explain(err)
 		}
-		select { // another writer is active; its result is known later
+		select { // another write is active: the next attempt sees its result
 		case <-ctx.Done():
 			return false, ctx.Err()
 		case <-time.After(wait):
@@ -107,7 +107,7 @@ func (x *Events) Events(ctx context.Context, f audit.Filter, after audit.Cursor,
 		from = eventTime(f.Since)
 	}
 	if !f.Until.IsZero() {
-		to = eventTime(f.Until) // no key is equal to it
+		to = eventTime(f.Until) // it equals no key, because each key has a suffix
 	}
 	in := &dynamodb.QueryInput{
 		KeyConditionExpression: aws.String("PK = :pk AND SK BETWEEN :from AND :to"),

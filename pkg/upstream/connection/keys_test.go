@@ -43,8 +43,8 @@ func (m *meter) want(t *testing.T, what string, wraps, unwraps int) {
 	m.wraps, m.unwraps = 0, 0
 }
 
-// A call with a warm connection does not use the key, which costs a request of KMS. A refresh uses
-// it once.
+// Each use of the key costs a request to KMS. A call with a cached connection does not use the key.
+// A refresh uses it once.
 func TestUsesOfTheKey(t *testing.T) {
 	f := newFixture(t, issuertest.Habits{})
 	key := &meter{
@@ -69,7 +69,7 @@ func TestUsesOfTheKey(t *testing.T) {
 	f.token(t, other)
 	_, _, err := other.State(t.Context(), f.server)
 	require.OK(t, err)
-	key.want(t, "a call with a warm connection", 0, 0)
+	key.want(t, "a call with a cached connection", 0, 0)
 	f.wait(5 * time.Minute)
 	f.token(t, other)
 	key.want(t, "a call after 5 minutes", 0, 1)

@@ -64,8 +64,8 @@ func (s *Service) Token(ctx context.Context, server oauth.Server) (secret.Text, 
 	return s.use(ctx, server, k, it, "")
 }
 
-// Secrets returns the token texts of a server's connection that this process has opened: no result,
-// error or log may show them.
+// Secrets returns the tokens and the client secret of a server's connection, as far as this process
+// has decrypted them. No result, error or log may show these texts.
 func (s *Service) Secrets(server oauth.Server) (texts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,12 +120,12 @@ func (s *Service) use(
 			c, err = s.refresh(ctx, server, k, it, c)
 			if !errors.Is(err, document.ErrConflict) {
 				if err != nil && c.usable(now) && c.Access != rejected && !isEnded(err) {
-					err = nil // it is still valid, and the next call tries again
+					err = nil // the old token is still valid, and the next call tries again
 				}
 				return secret.New(c.Access), err
 			}
 		} else if c.usable(now) && c.Access != rejected {
-			return secret.New(c.Access), nil // another process refreshes it
+			return secret.New(c.Access), nil // another process is refreshing the token
 		} else if !now.Before(end) {
 			return secret.Text{}, errBusy
 		} else if err := wait(ctx, lookEvery); err != nil {
@@ -203,11 +203,11 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// refresh takes the lease, refreshes and stores the token. A conflict says that another process was
-// faster.
+// refresh takes the lease, refreshes the token and stores the new one. It returns
+// [document.ErrConflict] if another process took the lease first.
 //
-// The refresh does not end with the caller: if the issuer rotates refresh tokens, a token that was
-// issued and not stored ends the connection.
+// The refresh continues even if the caller goes away. Some issuers replace the refresh token at
+// each refresh: if the gateway did not store the new refresh token, it would lose the connection.
 func (s *Service) refresh(
 	ctx context.Context, server oauth.Server, k document.Key, it item, c record,
 ) (record, error) {
@@ -261,8 +261,8 @@ func (s *Service) refresh(
 	return next, err
 }
 
-// store writes a connection at the revision of the lease, which it releases. It tries again,
-// because a token that is not stored is lost.
+// store writes a connection at the revision rev, which has the lease. The write releases the lease.
+// If it fails, store tries again, because a token that is not stored is lost.
 func (s *Service) store(ctx context.Context, k document.Key, c record, rev int64) error {
 	sealed, err := s.vault.seal(ctx, k, c)
 	if err != nil {
@@ -283,7 +283,7 @@ func (s *Service) store(ctx context.Context, k document.Key, c record, rev int64
 	}
 }
 
-// take puts a token into a connection.
+// take puts the new token t into the connection c.
 func (s *Service) take(c *record, t oauth.Token) {
 	now := s.o.Now().UTC()
 	c.Previous = c.Access
@@ -300,7 +300,7 @@ func (s *Service) take(c *record, t oauth.Token) {
 	}
 }
 
-// countRefresh counts a refresh on its day.
+// countRefresh adds a refresh to the count of its day.
 func (c *record) countRefresh() {
 	day := c.Renewed.Format(time.DateOnly)
 	if c.Day != day {
@@ -309,8 +309,8 @@ func (c *record) countRefresh() {
 	c.Count++
 }
 
-// grant returns what is needed at the token endpoint, with the secret of a configured client as it
-// is now.
+// grant returns the data that a request to the token endpoint needs. If the client is in the
+// config, grant reads the client's secret again, because the secret may have changed.
 func (s *Service) grant(
 	ctx context.Context,
 	server oauth.Server,
@@ -345,7 +345,7 @@ func (s *Service) secret(ctx context.Context, set oauth.Settings) (secret.Text, 
 }
 
 // reason returns why a refused refresh ends a connection. It reads the metadata again: a changed
-// issuer or token endpoint explains the refusal, and a person must confirm it.
+// issuer or token endpoint explains the refusal, and a person must confirm the change.
 func (s *Service) reason(
 	ctx context.Context,
 	server oauth.Server,

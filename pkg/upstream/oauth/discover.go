@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// A Resource has the metadata of a protected resource (RFC 9728) that the gateway uses.
+// A Resource is the metadata of a protected resource (RFC 9728), without the members that the
+// gateway does not use.
 type Resource struct {
 	Address string   `json:"-"` // where the metadata are
 	Name    string   `json:"resource"`
@@ -18,12 +19,14 @@ type Resource struct {
 
 const wellKnownResource = "/.well-known/oauth-protected-resource"
 
-// ReadResource reads the metadata of the server at u: at the address named by its challenge, or if
-// named is "", at the two well-known addresses. It returns nil if there are no metadata.
+// ReadResource reads the metadata of the server at u. The argument named is the address that the
+// server's challenge names. If it is "", ReadResource tries the two well-known addresses. It
+// returns nil if there are no metadata.
 //
-// The metadata must have the origin of the server, and must describe this server: its URL, or a
-// prefix of its path by segments. Otherwise a hostile server could receive a token for another
-// server. The specification allows metadata at another origin; the gateway does not read them.
+// The metadata must have the origin of the server. Their "resource" must be the server's URL, or a
+// URL whose path is a prefix of the server's path by whole segments. Otherwise a hostile server
+// could receive a token for another server. The specification allows metadata at another origin;
+// the gateway does not read them.
 func (c *Client) ReadResource(ctx context.Context, u *url.URL, named string) (*Resource, error) {
 	places := []string{named}
 	if named == "" {
@@ -70,8 +73,8 @@ func (c *Client) readResource(ctx context.Context, u *url.URL, place string) (*R
 	return r, nil
 }
 
-// covers reports whether a resource is the server at u, or a prefix of its path by whole segments
-// at the same origin.
+// covers reports whether the URL resource includes the server at u: both have the same origin, and
+// the path of resource is a prefix of the path of u by whole segments, or the same path.
 func covers(resource string, u *url.URL) bool {
 	r, err := url.Parse(resource)
 	if err != nil || len(resource) > maxURL || r.User != nil || r.Fragment != "" ||
@@ -82,7 +85,8 @@ func covers(resource string, u *url.URL) bool {
 	return strings.HasPrefix(strings.TrimSuffix(u.EscapedPath(), "/")+"/", path+"/")
 }
 
-// An Issuer has the metadata of an authorization server (RFC 8414) that the gateway uses.
+// An Issuer is the metadata of an authorization server (RFC 8414), without the members that the
+// gateway does not use.
 type Issuer struct {
 	Issuer        string   `json:"issuer"`
 	Authorization string   `json:"authorization_endpoint"`
@@ -95,14 +99,14 @@ type Issuer struct {
 	Documents     bool     `json:"client_id_metadata_document_supported,omitempty"`
 	NamesItself   bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 
-	// Guessed says that there are no metadata. The endpoints are the defaults of the specification
-	// 2025-03-26, and it is unknown whether the issuer supports PKCE.
+	// Guessed says that no metadata were read. The endpoints are from the config, or they are the
+	// defaults of the specification 2025-03-26. It is unknown whether the issuer supports PKCE.
 	Guessed bool `json:"guessed,omitempty"`
 }
 
 // A Discovery says where and how to sign in to a server.
 type Discovery struct {
-	Resource string   `json:"resource,omitempty"` // as published; "": send none
+	Resource string   `json:"resource,omitempty"` // parameter "resource"; "": do not send it
 	Issuer   Issuer   `json:"issuer"`
 	Scopes   []string `json:"scopes,omitempty"` // to request
 }
@@ -190,7 +194,7 @@ func (c *Client) issuer(
 			continue
 		}
 		if guess && strings.TrimSuffix(i.Issuer, "/") == name {
-			name = i.Issuer // an origin that this package made has no final slash
+			name = i.Issuer // name is an origin from u, which has no final slash
 		}
 		return i, checkIssuer(i, name)
 	}
@@ -242,7 +246,7 @@ func checkIssuer(i Issuer, name string) error {
 	}
 	if !slices.Contains(i.Challenges, "S256") {
 		return fault(NoPKCE, "the issuer %s does not support PKCE with S256, "+
-			"so a stolen code could be used", host)
+			"so a stolen authorization code could be used", host)
 	}
 	return nil
 }

@@ -14,13 +14,14 @@ func inherited() []string {
 	}
 }
 
-// ownGroup keeps Ctrl-C at the console from the program.
+// ownGroup starts the program in its own process group, so that Ctrl-C at the console does not end
+// the program.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
 // Windows has neither SIGTERM nor process groups. Only the program itself is killed; its children
-// may stay.
+// may continue.
 func terminateGroup(pid int) { killGroup(pid) }
 
 func killGroup(pid int) {
