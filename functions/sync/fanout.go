@@ -40,8 +40,8 @@ func parseRecords(payload []byte) ([]record, error) {
 	return e.Records, nil
 }
 
-// A workHandler asks the servers that messages name. After an error SQS delivers the message again,
-// and finally moves it to the dead-letter queue.
+// A workHandler loads the servers that messages name. After an error SQS delivers the message
+// again, and finally moves it to the dead-letter queue.
 type workHandler struct {
 	do  func(context.Context, catalog.Job) (catalog.LoadReport, error) // [catalog.Syncer.Work]
 	log *slog.Logger
@@ -81,7 +81,7 @@ func (h workHandler) work(ctx context.Context, r record) error {
 	return err
 }
 
-// An assembleHandler assembles the catalog for each message and for each invocation.
+// An assembleHandler assembles the catalog once in each invocation, with messages or without.
 type assembleHandler struct {
 	assemble func(context.Context) (catalog.Report, error)
 	log      *slog.Logger
@@ -98,7 +98,7 @@ func (h assembleHandler) Invoke(ctx context.Context, payload []byte) ([]byte, er
 	e := event{trigger: "invoke"}
 	for _, r := range records {
 		e.trigger = "round"
-		// The text does not matter: the queue holds only requests for an assembly.
+		// Even an unreadable message counts: the queue contains only requests for an assembly.
 		if _, err := catalog.ParseJob([]byte(r.Body)); err != nil {
 			h.log.LogAttrs(ctx, slog.LevelError, "message cannot be read; the catalog is assembled anyway",
 				slog.String("message_id", r.ID), slog.Any("error", err))

@@ -12,7 +12,7 @@ import (
 type Timeouts struct {
 	Call    time.Duration // of one upstream call: the maximum of a server's `timeout`
 	Request time.Duration // of one request's work
-	Streams bool          // written bytes reach the client before the answer is whole
+	Streams bool          // written bytes reach the client before the answer is complete
 	// Holds: a call can wait for its client's answer, because this process gets all requests and
 	// keeps running between them
 	Holds bool

@@ -17,10 +17,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// A client closes the standard input of a command that it has started, and kills the command
-// seconds later. So portcullis stdio starts the gateway of a folder as a separate process,
-// portcullis serve --for-client. That process can finish the first sync, so the client does not
-// abort the installation of a program.
+// When a client ends, it closes the standard input of each command that it has started, and kills
+// the command seconds later. So portcullis stdio starts the gateway of a folder as a separate
+// process, portcullis serve --for-client. That process can finish the first sync, so the client
+// does not abort the installation of a program.
 //
 // The gateway's standard input ends when portcullis stdio ends, for any reason. Once the gateway
 // answers, it writes its address as a line to standard output. When the client leaves, the gateway
@@ -43,10 +43,10 @@ const (
 // gateways, and its methods then do nothing.
 type clientGateway struct {
 	out io.Writer // read by portcullis stdio
-	// ended is closed after the first sync; installed is closed after a sync in which no program is
-	// starting
+	// ended is closed after the first sync; installed is closed after a sync at whose end no
+	// program is still starting
 	ended, installed chan struct{}
-	end, install     func() // close them
+	end, install     func() // close ended and installed
 }
 
 func newClientGateway(folder string, out io.Writer) *clientGateway {

@@ -64,7 +64,7 @@ func (x *examination) folder(ctx context.Context) {
 
 // files checks config, policy, catalog, and the variables that they use.
 func (x *examination) files(ctx context.Context, dir string, runs bool) {
-	// so the check does not report unset variables; they get their own finding
+	// this check treats each variable as set, because unset variables get their own finding below
 	set := func(string) string { return "set" }
 	c, err := check(ctx, dir, set, io.Discard)
 	again := "portcullis check " + connect.Shell(dir)
@@ -98,7 +98,7 @@ func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	names, unset := c.unset(x.env.getenv)
 	for i, f := range unset {
 		finding := x.find("variable_unset", fileAndLine(atFile{c.configPath, f}), f.Path+": "+f.Message, "export "+names[i]+"=…")
-		if runs { // the gateway's environment differs from this one
+		if runs { // the gateway's environment may differ from this one
 			finding.Severity = doctor.Warning
 		}
 	}
@@ -138,8 +138,8 @@ func (x *examination) secrets(c *checkup) {
 	}
 }
 
-// names finds tools whose names some clients do not accept. In direct mode the client puts
-// mcp__portcullis__ before a name, and allows 64 characters.
+// names finds tools whose names some clients do not accept. In direct mode such a client puts
+// mcp__portcullis__ before a name, and accepts 64 characters in all.
 func (x *examination) names(cfg *config.Config, snap *catalog.Snapshot) {
 	const most = 64 - len("mcp__portcullis__")
 	if cfg.Gateway.Mode != "direct" {
@@ -157,7 +157,7 @@ func (x *examination) names(cfg *config.Config, snap *catalog.Snapshot) {
 		}
 	}
 	if len(long) > 0 {
-		x.find("name_long", text.Count(len(long), "tool"), fmt.Sprintf("In direct mode a client that names tools mcp__portcullis__NAME and takes 64 characters leaves them out: %s.", text.List(long, 10)), "")
+		x.find("name_long", text.Count(len(long), "tool"), fmt.Sprintf("Some clients name a tool mcp__portcullis__NAME and accept at most 64 characters. In direct mode they leave out: %s.", text.List(long, 10)), "")
 	}
 }
 
@@ -182,7 +182,7 @@ func (x *examination) rights(dir string) {
 		}
 		if name == folder.KeyFile || name == folder.SealFile || name == folder.TokenFile {
 			if name == folder.TokenFile {
-				cause += " Every agent token ends with it."
+				cause += " If you remove it, every agent token becomes invalid."
 			}
 			x.find("key_exposed", path, cause, "rm "+connect.Shell(path))
 			continue

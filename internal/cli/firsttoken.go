@@ -59,7 +59,7 @@ func (x *examination) admins(ctx context.Context, a boot.Access) {
 	}
 	if lacks {
 		if !a.Takes(identity.WayToken) {
-			a.Ways = []string{identity.WayToken} // the gateway's environment has this setting
+			a.Ways = []string{identity.WayToken} // the running gateway accepts agent tokens
 		}
 		x.find(noAdminCode, dir, noAdmin, firstToken(a, dir))
 	}

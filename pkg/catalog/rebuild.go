@@ -103,7 +103,7 @@ type change struct {
 	in    Input
 	moved func() map[uint32]bool // hashes of the tool names that servers gained or lost
 
-	all *finding.Names // of all tools, once they are needed
+	all *finding.Names // of all tools; nil until the first shard is built
 }
 
 // shared returns the shard of prev for the group, or nil if it must be built.
@@ -159,7 +159,8 @@ func (s *Snapshot) inputs(name string) []ToolInput {
 	return list
 }
 
-// ids yields the tools. Names of other items do not count: no text could mean them by mistake.
+// ids yields the ids of all tools. Names of other items do not count: no text could mean them by
+// mistake.
 func (c *change) ids(servers []serverWeight) iter.Seq[tool.ID] {
 	return func(yield func(tool.ID) bool) {
 		for _, s := range servers {
@@ -186,7 +187,7 @@ func (c *change) toolsOf(s serverWeight) iter.Seq[tool.ID] {
 	}
 }
 
-// before yields the tools that a server had.
+// before yields the tools that a server had in the last snapshot.
 func (c *change) before(name string) iter.Seq[tool.ID] {
 	if c.prev == nil {
 		return numberedIDs(0, 0, nil)
@@ -195,8 +196,9 @@ func (c *change) before(name string) iter.Seq[tool.ID] {
 	return numberedIDs(held.First, held.Tools, c.prev.ID)
 }
 
-// names returns the hashes of the tool names that servers gained or lost. A finding names the
-// server of a tool, which depends on all servers with a tool of that name.
+// names returns the hashes of the tool names that servers gained or lost. If a
+// description mentions a tool, the finding names a server with that tool. So the finding can change
+// when any server gains or loses a tool of that name.
 func (c *change) names(servers []serverWeight) map[uint32]bool {
 	moved := map[uint32]bool{}
 	now := map[string]bool{}
@@ -257,7 +259,7 @@ func hashWords(words config.Words, ids iter.Seq[tool.ID]) uint64 {
 	return max(1, binary.LittleEndian.Uint64(sum.Sum(nil)))
 }
 
-// numberedIDs yields the ids of n tools, beginning with the number first.
+// numberedIDs yields the ids of the n tools from the one with the number first.
 func numberedIDs(first, n int, id func(int) tool.ID) iter.Seq[tool.ID] {
 	return func(yield func(tool.ID) bool) {
 		for i := range n {

@@ -18,7 +18,7 @@ import (
 type unit struct {
 	*run
 	servers []*serverRun // the configured servers, in the order of the config
-	names   []string     // of servers whose records count here; some may have left the config
+	names   []string     // of servers whose records count here, even outside the config
 	waits   int          // loads that have not ended
 	done    bool         // its lists were compared with the last catalog
 
@@ -32,7 +32,8 @@ type unit struct {
 	mine        sync.Mutex                   // guards records, their mark, and the counts of lists
 }
 
-// group returns the units of the run, those with configured servers first, in their order.
+// group returns the units of the run, those with configured servers first, in the order
+// of the config.
 func (r *run) group() []*unit {
 	r.linkNames()
 	units := map[string]*unit{} // by name
@@ -95,8 +96,8 @@ func (u *unit) load(ctx context.Context) error {
 	return nil
 }
 
-// readApprovals reads the records of the unit's names. It does not use the catalog's copy, because
-// a store that was restored from a backup differs.
+// readApprovals reads the records of the unit's names. It does not use the catalog's copy, which
+// differs if the store was restored from a backup.
 func (u *unit) readApprovals(ctx context.Context) error {
 	if u.records != nil { // isUnchanged has read them
 		return nil
@@ -107,12 +108,14 @@ func (u *unit) readApprovals(ctx context.Context) error {
 	})
 }
 
-// each is the function [each], limited to the calls that the whole run may make at the same time.
+// each works like the function [each]. In addition it obeys the limit of the whole run for calls at
+// the same time.
 func (r *run) each(ctx context.Context, n iter.Seq[string], do func(context.Context, string) error) error {
 	return each(ctx, n, func(ctx context.Context, s string) error { return r.inTurn(ctx, func() error { return do(ctx, s) }) })
 }
 
-// inTurn calls the function do when the run has less than the maximum of calls to the store.
+// inTurn waits until the run makes fewer calls to the store than the maximum, and then calls the
+// function do.
 func (r *run) inTurn(ctx context.Context, do func() error) error {
 	r.pause(ctx)
 	select {
@@ -213,7 +216,8 @@ func (u *unit) complete(l *serverRun) {
 	}
 }
 
-// afterLoss stores the baselines again that were read before a loss was known.
+// afterLoss stores the baselines of the loaded servers again, if the run has found that the store
+// lost records. The store may have lost baselines too.
 func (r *run) afterLoss(ctx context.Context) error {
 	if names := r.forgotten(); r.damaged && len(names) > 0 {
 		r.o.Log.LogAttrs(ctx, slog.LevelError, "store and catalog lost what was decided; items are locked until a person decides", slog.Any("servers", names))

@@ -38,7 +38,7 @@ type evidence struct {
 	now      time.Time // for a Retry-After date
 
 	authorized bool  // the requests had a credential for HTTP
-	connected  bool  // it was the token of the gateway's sign-in
+	connected  bool  // the credential was the token of the gateway's sign-in
 	renewal    error // why a refused token was not renewed; nil: not tried
 }
 
@@ -67,9 +67,9 @@ type rule struct {
 	holds  func(e *evidence) bool
 }
 
-// rules returns the table. The first rule that matches decides. A denial comes first, because a
-// later failure of the same response does not undo the denial. Timeouts come next, then resets,
-// then all other failures.
+// rules returns the table. The first rule that matches decides. After an abort, denials come first,
+// because a later failure of the same response does not undo a denial. Timeouts come next, then
+// resets, then all other failures.
 func rules() []rule {
 	status := func(codes ...int) func(*evidence) bool {
 		return func(e *evidence) bool { return slices.Contains(codes, e.exchange.status) }
@@ -163,8 +163,8 @@ func (e *evidence) signInEnded() bool {
 	return ended()(e) || e.connected && e.exchange.status == http.StatusUnauthorized
 }
 
-// ended returns a function that reports whether the sign-in has ended, for one of the codes if there
-// are any.
+// ended returns a function that reports whether the sign-in has ended. If there are codes, the
+// reason must be one of them.
 func ended(codes ...oauth.Code) func(*evidence) bool {
 	return func(e *evidence) bool {
 		err, ok := errors.AsType[*oauth.EndedError](e.err)
@@ -184,7 +184,8 @@ func (e *evidence) tokenUnavailable() bool {
 	return has[*tokenError](e)
 }
 
-// exited reports whether a program ended: without any message if mute is set, otherwise after one.
+// exited reports whether a program ended. If mute is set, it must have ended without any message,
+// otherwise after a message.
 func (e *evidence) exited(mute bool) bool {
 	exit, ok := errors.AsType[*exitError](e.err)
 	return ok && exit.mute == mute
@@ -278,7 +279,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if strings.Trim(v, "0123456789") == "" {
 		seconds, err := strconv.Atoi(cmp.Or(v, "0"))
-		if err != nil { // too long to fit
+		if err != nil { // too large for an int
 			return maxRetryAfter
 		}
 		return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
@@ -291,8 +292,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 }
 
 // closedUnanswered reports whether the server closed the connection when the client was about to
-// send the request. The HTTP client does not export its error for that. It retries automatically
-// only if the connection has served a request before.
+// send the request. The HTTP client does not export its error for that. The HTTP client retries
+// automatically only if the connection has served a request before.
 func (e *evidence) closedUnanswered() bool {
 	failed, ok := errors.AsType[*url.Error](e.err)
 	return ok && failed.Err.Error() == "http: server closed idle connection"

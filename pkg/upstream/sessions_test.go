@@ -233,7 +233,7 @@ func TestSessionsOfTwoInstances(t *testing.T) {
 	withNotebook(t, "the store's session is forgotten too: opened again", func(_ *testing.T, n *notebook) {
 		_, second := both(n)
 		n.EndSessions()
-		n.reads(second, "a", "") // the server lost its session and the session in the store
+		n.reads(second, "a", "") // the server lost second's session and the session in the store
 		n.open(1)
 	})
 }
@@ -333,7 +333,7 @@ func TestSessionsCostTheStore(t *testing.T) {
 }
 
 func TestSessionStoreDown(t *testing.T) {
-	withNotebook(t, "costs no call, and one line of the log", func(t *testing.T, n *notebook) {
+	withNotebook(t, "fails no call, and logs one line", func(t *testing.T, n *notebook) {
 		log, text := logged()
 		n.docs.OnDocs = func(context.Context, []document.Key) error {
 			n.storeCounts.reads.Add(1)
@@ -356,7 +356,7 @@ func TestSessionStoreDown(t *testing.T) {
 		n.reads(c, "a", "of a")
 		n.reads(n.instance(), "a", "of a")
 	})
-	withNotebook(t, "costs no call when it hangs", func(t *testing.T, n *notebook) {
+	withNotebook(t, "fails no call when it hangs", func(t *testing.T, n *notebook) {
 		c := n.client(Options{Sessions: hungStore()})
 		began := time.Now()
 		for range 5 {
@@ -376,8 +376,8 @@ func hungStore() *session.Store {
 	}})
 }
 
-// Some servers with sessions answer HTTP 400 after half of a call. The client does not send a call
-// with Once again, unless a new session explains the answer.
+// Some servers with sessions answer HTTP 400 in the middle of a call. If Once is set, the client
+// does not send the call a second time, unless a new session explains the answer.
 func TestCallOnce(t *testing.T) {
 	for once, want := range map[bool]int{true: 1, false: 2} {
 		withNotebook(t, fmt.Sprint("once ", once), func(t *testing.T, n *notebook) {

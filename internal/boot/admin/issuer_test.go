@@ -92,7 +92,8 @@ func (j *jar) leave(p *process, form url.Values) (to string) {
 	return to
 }
 
-// enter signs in at the issuer, and returns the answer to the browser that comes back.
+// enter signs in at the issuer. The issuer sends the browser back, and enter returns the gateway's
+// answer to that request.
 func (j *jar) enter(p *process, i *identitytest.Issuer, form url.Values) agenttest.Answer {
 	j.t.Helper()
 	return j.send(p, i.Visit(j.leave(p, form)).RequestURI(), nil)
@@ -131,7 +132,7 @@ func TestSignInAtTheIssuer(t *testing.T) {
 			to := b.leave(here, url.Values{"next": {"tools/fs/read_file?view=raw"}})
 			pending := b.kept["__Host-portcullis-login0"]
 			back := i.Visit(to)
-			// the process did not start the sign-in
+			// the other process started the sign-in
 			a = b.send(there, back.RequestURI(), nil)
 			if at := a.Header.Get("Location"); a.Status != http.StatusSeeOther || at != ".././tools/fs/read_file?view=raw" {
 				t.Fatalf("%d to %q: %s", a.Status, at, a.Body)
@@ -194,7 +195,8 @@ func TestSessionAtTheIssuerEndsEverywhere(t *testing.T) {
 	}
 }
 
-// Each bad answer of the issuer has its own text, signs in nobody, and loses nothing.
+// The gateway has its own text for each bad answer of the issuer. Such an answer signs in nobody,
+// and the text that the person typed is kept.
 func TestIssuerRefusals(t *testing.T) {
 	set := func(name, value string) func(url.Values) {
 		return func(v url.Values) { v.Set(name, value) }
@@ -280,7 +282,7 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 	}
 	delete(b.kept, "__Host-portcullis")
 	if a := b.send(p, back, nil); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, none) {
-		t.Errorf("the same answer again, after the session: %d %s", a.Status, a.Body)
+		t.Errorf("the same answer again, after the session has ended: %d %s", a.Status, a.Body)
 	}
 	t.Run("an answer to an earlier sign-in does not end the current sign-in", func(t *testing.T) {
 		b := newJar(t)
@@ -296,7 +298,7 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 	t.Run("down", func(t *testing.T) {
 		i.Down(true)
 		defer i.Down(false)
-		p := h.start() // it has not read the issuer yet
+		p := h.start() // this process has not read the issuer's metadata yet
 		a := newJar(t).send(p, "/admin/login", url.Values{"issuer": {"1"}, "next": {"servers"}})
 		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "does not answer now") || !strings.Contains(a.Body, "or sign in with a secret below") || !strings.Contains(a.Body, `value="servers"`) {
 			t.Errorf("%d %s", a.Status, a.Body)
@@ -307,8 +309,8 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 	})
 }
 
-// If the settings no longer have a person's role, the person loses it at the next request. The text
-// that the person typed is still there.
+// If the settings no longer give a person a role, the person loses the role at the next request.
+// The text that the person typed is still there.
 func TestRemovedRole(t *testing.T) {
 	for to, want := range map[string]string{
 		"PORTCULLIS_VIEWERS": "a viewer, and this needs the role approver",
@@ -338,7 +340,8 @@ func TestRemovedRole(t *testing.T) {
 	}
 }
 
-// A late form survives the sign-in at the issuer, if it fits into the cookies.
+// If a person sends a form after their session has ended, the gateway keeps the form during the
+// sign-in at the issuer, as far as the form fits into the cookies.
 func TestLateFormAtTheIssuer(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	p := h.start()
@@ -430,7 +433,8 @@ func TestIssuerKeysAreShared(t *testing.T) {
 	}
 }
 
-// Sign-in at an issuer distinguishes two people.
+// Only an issuer lets the gateway distinguish two people. If four_eyes is set without an issuer,
+// /admin/health says so.
 func TestTwoPeopleNeedAnIssuer(t *testing.T) {
 	for name, want := range map[string]bool{"with": false, "without": true} {
 		h, _ := newIssued(t, "token")
@@ -448,8 +452,8 @@ func TestTwoPeopleNeedAnIssuer(t *testing.T) {
 	}
 }
 
-// Each name of this machine has its own cookies, so the sign-in page links to the name to which the
-// issuer sends browsers back.
+// A browser keeps separate cookies for each name of this machine. So the sign-in page links to the
+// name to which the issuer sends browsers back.
 func TestIssuerAtAnotherNameOfTheMachine(t *testing.T) {
 	h, i := newIssued(t, "token")
 	h.env["PORTCULLIS_BASE_URL"] = "http://127.0.0.1:8080"

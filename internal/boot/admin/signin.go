@@ -15,12 +15,13 @@ import (
 // Browsers holds what sign-in with a browser needs. With the zero Browsers nobody can sign in.
 type Browsers struct {
 	Store *signin.Store // of browser sessions; nil: nobody signs in
-	// of links that sign in the owner of a gateway on one machine; nil: no links
+	// the codes of links that sign in the owner of a gateway on one machine; nil: no links
 	Codes *signin.Codes
 }
 
 // signIn returns how people sign in, or nil if nobody can. Nobody can sign in if the gateway
-// accepts no caller, or only JWTs or signatures, which nobody can type.
+// accepts no secret that people can type (JWTs and signatures are none), and has no client at an
+// issuer.
 func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*console.SignIn, error) {
 	a := p.Settings.Access
 	out := &console.SignIn{

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// url reads a server's URL. It removes a credential that no variable can hold. It then imports the
-// server as disabled, so that a person checks the server.
+// url reads a server's URL. The gateway keeps credentials only in headers. So url removes a
+// credential from the URL, and imports the server as disabled, so that a person checks the server.
 func (s *Server) url(n *rawjson.Node) {
 	address, used := s.resolved(n)
 	address = strings.TrimSpace(address)
@@ -80,13 +80,14 @@ func (v *Variable) isGatewayToken() bool {
 	return strings.HasPrefix(v.Value.Reveal(), "pct_") || v.fixed && isNamed
 }
 
-// runners are the programs that start a package; the values are further words of their commands.
+// runners are the programs that start a package, with the subcommands that do so; "": none needed.
 var runners = map[string][]string{
 	"npx": {""}, "bunx": {""}, "pnpx": {""}, "pnpm": {"dlx", "exec"}, "yarn": {"dlx"},
 	"npm": {"exec", "x"}, "bun": {"x"},
 }
 
-// words returns the words of a command without its launcher: cmd /c npx -y NAME …
+// words returns the program of a command and its arguments, without launchers: NAME … for the
+// command cmd /c npx -y NAME …
 func words(command string, args []*rawjson.Node) (name string, rest []*rawjson.Node) {
 	name = base(command)
 	if name == "cmd" && len(args) > 1 && strings.EqualFold(args[0].Text, "/c") {
@@ -118,8 +119,8 @@ var flagsWithValue = map[string]bool{
 	"--static-oauth-client-metadata": true, "--static-oauth-client-info": true,
 }
 
-// unwrapped reports whether the command is mcp-remote. If it is, unwrapped reads the server at its
-// URL instead of the program.
+// unwrapped reports whether the command is mcp-remote. If it is, unwrapped reads the server at the
+// URL in its arguments, instead of the program.
 func (s *Server) unwrapped(command *rawjson.Node, args []*rawjson.Node, env *rawjson.Node) bool {
 	name, rest := words(command.Text, args)
 	if name = base(name); name != "mcp-remote" && !strings.HasPrefix(name, "mcp-remote@") {
@@ -189,8 +190,8 @@ func fromEnv(value, env *rawjson.Node) *rawjson.Node {
 }
 
 // arguments reads the arguments of a program. It moves variables that docker passes on into the
-// environment. A gateway replaces no variables in other arguments, so arguments gives up if one has
-// a credential or a reference.
+// environment. A gateway replaces no variables in other arguments, so arguments leaves the server
+// out if one of them has a credential or a reference.
 func (s *Server) arguments(args []*rawjson.Node) {
 	texts := make([]string, len(args))
 	for i, a := range args {

@@ -29,7 +29,7 @@ func TestPresent(t *testing.T) {
 			` {"zeta":9007199254740993,"name" : "do_it","annotations":{"x":1e2,"readOnlyHint":true},"description":"a <b> & \u00e9","kind":{"new":[1, 2]}} `,
 		},
 		{
-			"a hint that it did not give", raw, "", tool.Annotations{DestructiveHint: &no, IdempotentHint: &yes},
+			"a hint that the server did not give", raw, "", tool.Annotations{DestructiveHint: &no, IdempotentHint: &yes},
 			` {"zeta":9007199254740993,"name" : "do_it","annotations":{"x":1e2,"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true},"description":"a <b> & \u00e9","kind":{"new":[1, 2]}} `,
 		},
 		{"a hint that says the same", raw, "", tool.Annotations{ReadOnlyHint: &no}, raw},
@@ -52,8 +52,8 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// FuzzPresent renames every definition that a sync accepts. With its old name, the definition is
-// the same again.
+// FuzzPresent renames every definition that a sync accepts. Renamed back, the
+// definition has the same hash as before.
 func FuzzPresent(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"a"}`, ` { "x":[1,{"name":"b"}], "name" : "a" , "annotations":{"readOnlyHint":true} } `, `{"na\u006de":"a","z":1e400}`, `{"name":"a","annotations":null}`,

@@ -31,7 +31,7 @@ type fixture struct{ *gatewaytest.Gateway }
 
 func newFixture(t testing.TB) *fixture { return &fixture{gatewaytest.New(t)} }
 
-// counting returns the counts of the requests that follow.
+// counting returns the counts to which the next requests add.
 func (gw *fixture) counting() *observe.Counts {
 	gw.Event = new(audit.CallEvent)
 	return &gw.Event.Counts
@@ -52,7 +52,7 @@ func (gw *fixture) reconfigure(settings map[string]string, rest ...string) {
 }
 
 // serving returns a gateway with one server, s, that lists definitions. settings are the server's
-// settings, rest goes into the file.
+// settings. If rest is not "", it is added to the config file.
 func serving(t testing.TB, settings, rest string, definitions ...string) *fixture {
 	gw := newFixture(t)
 	gw.Serve("s", definitions...)

@@ -262,8 +262,8 @@ func TestItemTierOfAgent(t *testing.T) {
 	gw.sentNothing()
 }
 
-// The selection of a request applies to prompts and resources as it does to tools. If it leaves
-// none of them, their methods do not exist.
+// The selection of a request applies to prompts and resources as it does to tools. If it
+// contains no prompt and no resource, the methods for them do not exist.
 func TestItemSelection(t *testing.T) {
 	gw := everyItem(t)
 	gw.Path = "/readonly"
@@ -276,7 +276,7 @@ func TestItemSelection(t *testing.T) {
 	}
 	gw.Header = http.Header{"X-Mcp-Tools": {"open:act"}}
 	if o := gw.Open().Offers(); o.Prompts || o.Resources || o.Completions {
-		t.Errorf("the tool alone: %+v", o)
+		t.Errorf("only the tool is selected: %+v", o)
 	}
 	for method, params := range map[string]string{
 		"prompts/get": `{"name":"open__ask"}`, "resources/read": `{"uri":"open:///it"}`,
@@ -339,7 +339,8 @@ func TestItemsNotReady(t *testing.T) {
 	}
 }
 
-// also adds prompts and, with a URI, resources to a server's lists.
+// also adds definitions to a server's lists: to the resources if it has a URI, otherwise to the
+// prompts.
 func also(s *gatewaytest.Server, definitions ...string) {
 	for _, d := range definitions {
 		if o, _ := rawjson.Split([]byte(d), rawjson.Lenient); o.Get("uri") != nil || o.Get("uriTemplate") != nil {

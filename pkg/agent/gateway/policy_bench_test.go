@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy/policytest"
 )
 
-// manyRules returns the rules of the ten policies, except those that deny everything, and a hundred
-// rules that match nothing.
+// manyRules returns the rules of the ten example policies, except rules that deny everything, and a
+// hundred rules that match nothing.
 func manyRules(b *testing.B) string {
 	b.Helper()
 	var all strings.Builder
@@ -21,7 +21,8 @@ func manyRules(b *testing.B) string {
 	return all.String()
 }
 
-// A warm search without a policy, with one, and for an agent without cached verdicts.
+// A search with warm caches: without rules, with 110 rules, and for an agent without cached
+// verdicts.
 func BenchmarkRetrieveUnderPolicy(b *testing.B) {
 	for _, size := range []int{527, 10_000} {
 		gw := realTools(b, size)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A process that continues after the answer sends the answer before it logs, so that the client
-// does not wait for the log.
+// If the process continues to run after an answer, the gateway sends the answer before it writes
+// the log line. So the client does not wait for the log.
 func TestAnswerGoesBeforeItsLogLine(t *testing.T) {
 	for _, method := range []string{"ping", "tools/list", "no/such/method"} {
 		t.Run(method, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestAnswerGoesBeforeItsLogLine(t *testing.T) {
 			}), nil))
 			newHandler(t, &backend{tools: `{"tools":[]}`}, o).ServeHTTP(w, legacy.request(t, method, ``))
 			if lines != 1 {
-				t.Errorf("%d lines", lines)
+				t.Errorf("%d log lines, want 1", lines)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// refuse returns a refusal of the HTTP exchange. JSON-RPC reserves -32768 to -32000, so the code is
-// the status.
+// refuse returns a refusal of the HTTP exchange. Its code is the HTTP status, because JSON-RPC
+// reserves the codes from -32768 to -32000.
 func refuse(status int, msg string) *mcp.Error {
 	return &mcp.Error{Code: status, Message: msg, Status: status}
 }
@@ -91,7 +91,8 @@ type wireError struct {
 }
 
 // writeError is the only function that turns refusals into answers. Even a 401 has a JSON-RPC body
-// with the request's id, because some clients end their whole session at a 401 without it.
+// with the request's id, because some clients end their whole session at a 401
+// without such a body.
 func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status int) error {
 	if e.RetryAfter > 0 {
 		seconds := (e.RetryAfter + time.Second - 1) / time.Second
@@ -121,7 +122,7 @@ func envelope(id json.RawMessage, member string) []byte {
 
 var closing = []byte("}")
 
-// writeJSON writes a body in parts, so that a long result is not copied. Its deadline limits how
+// writeJSON writes a body in parts, so that a long result is not copied. A deadline limits how
 // long a slow client keeps a long result in memory. An error means that the client is gone.
 func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
 	n := 0

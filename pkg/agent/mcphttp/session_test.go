@@ -33,14 +33,15 @@ func laptop() *mcphttp.Options {
 	return &mcphttp.Options{Name: "gate", Version: "1", Stream: true, Alone: true, Seal: sealer("k"), Timeout: time.Hour}
 }
 
-// begin opens a session and returns its id. capabilities is the inside of the object.
+// begin opens a session and returns its id. capabilities has the members of the client's
+// capabilities.
 func begin(t testing.TB, h http.Handler, capabilities string) string {
 	t.Helper()
 	got := send(h, protocols[0].request(t, "initialize", `"protocolVersion":"2025-11-25","capabilities":{`+capabilities+`},"clientInfo":{"name":"t","version":"1"}`))
 	got.wantResult(t)
 	id := got.header.Get("Mcp-Session-Id")
 	if id == "" {
-		t.Fatal("no session begins")
+		t.Fatal("the answer to initialize has no session id")
 	}
 	return id
 }
@@ -51,7 +52,7 @@ func in(session string, r *http.Request) *http.Request {
 	return r
 }
 
-// A sayers is an authenticator that takes the agent from a header ("jwt ide", "jwt ide of ann").
+// sayers takes the agent from the header Authorization ("jwt ide", "jwt ide of ann").
 type sayers struct{}
 
 func (sayers) Authenticate(r *http.Request) (identity.Agent, error) {

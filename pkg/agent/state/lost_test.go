@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// callStatuses returns the status that a call of each tool would use, with the record in the store
-// now.
+// callStatuses returns the status that a call of each tool would use now. A call reads the record
+// from the store.
 func (h *fixture) callStatuses() map[string]lock.Status {
 	h.T.Helper()
 	v := h.States.Load(h.T.Context()).View(anyone())
@@ -40,10 +40,10 @@ func TestLoaderLostStore(t *testing.T) {
 		{"emptied: the catalog applies", func(h *fixture, _ *approvaltest.Mem) { h.Approvals = &approvaltest.Mem{Now: h.Clock.Now} }, map[string]lock.Status{
 			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
 		}},
-		{"set back: the stricter record applies", func(h *fixture, yesterday *approvaltest.Mem) { h.Approvals = yesterday }, map[string]lock.Status{
+		{"restored from a backup: the stricter record applies", func(h *fixture, yesterday *approvaltest.Mem) { h.Approvals = yesterday }, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
 		}},
-		{"set back, then decided again until the revisions are equal", func(h *fixture, yesterday *approvaltest.Mem) {
+		{"restored, then decided again until the revisions are equal", func(h *fixture, yesterday *approvaltest.Mem) {
 			h.Approvals = yesterday
 			h.Decide("files:write", "disable")
 			h.Decide("files:write", "enable")
@@ -51,9 +51,9 @@ func TestLoaderLostStore(t *testing.T) {
 		}, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.None, "mail:send": lock.DisabledByUser,
 		}},
-		{"set back, then decided again at the same revision", func(h *fixture, yesterday *approvaltest.Mem) {
+		{"restored, then decided again at the same revision", func(h *fixture, yesterday *approvaltest.Mem) {
 			h.Approvals = yesterday
-			h.Decide("files:write", "enable") // a second write, like the lost disabling
+			h.Decide("files:write", "enable") // the lost disabling had this revision
 		}, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
 		}},

@@ -13,7 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// publishShards stores a catalog of n shards, all of which differ from the shards of another text.
+// publishShards stores a catalog of n shards, all of which differ from the shards of a catalog with
+// another text.
 func (h *fixture) publishShards(n int, text string) {
 	h.T.Helper()
 	in := catalog.Input{ShardTools: 1}
@@ -31,8 +32,8 @@ func (h *fixture) publishShards(n int, text string) {
 	}
 }
 
-// slowly makes each read of a shard last for the duration takes, unless its context ends. It
-// returns the number of started reads.
+// slowly makes each read of a shard take the given time, or less if its context ends before. The
+// result counts the started reads.
 func (h *fixture) slowly(takes time.Duration) *atomic.Int64 {
 	var n atomic.Int64
 	h.Objects.OnGet = func(ctx context.Context, key string) error {
@@ -58,8 +59,8 @@ func took(t *testing.T, l *state.Loader) (*state.State, time.Duration) {
 	return l.Load(t.Context()), time.Since(began)
 }
 
-// While one request slowly reads a new catalog, other requests use the old catalog. They wait only
-// as long as for other reads.
+// While one request slowly reads a new catalog, other requests use the old catalog and do not
+// wait for that read. The reading request itself waits at most 2 s.
 func TestLoaderSlowCatalog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
@@ -93,7 +94,7 @@ func TestLoaderSlowCatalog(t *testing.T) {
 			t.Errorf("the reading request waited %v, want 2 s", waited)
 		}
 
-		// The attempt loaded nothing, so the next attempt has five times as long, once.
+		// The attempt loaded no shard. So one next attempt has five times as long, 10 s.
 		h.slowly(7 * time.Second)
 		h.Clock.Wait(5 * time.Second)
 		if s, waited := took(t, l); text(s) != "new" || waited != 7*time.Second || s.Health.Catalog.Stale {
@@ -107,7 +108,7 @@ func TestLoaderSlowCatalog(t *testing.T) {
 	})
 }
 
-// The next request reuses the shards that a request has read.
+// A request reuses the shards that earlier requests have read.
 func TestLoaderSlowCatalogGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)

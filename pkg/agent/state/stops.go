@@ -27,7 +27,8 @@ func (f *stopFeed) read(ctx context.Context, docs document.Reader, now time.Time
 	}
 }
 
-// expired reports whether the last successful read is too old, or there was none.
+// expired reports whether no read has succeeded, or the last read failed and the last successful
+// read is older than hold.
 func (f *stopFeed) expired(now time.Time, hold time.Duration) bool {
 	return f.knownAt.IsZero() || f.err != nil && max(now.Sub(f.knownAt), wall(now).Sub(wall(f.knownAt))) > hold
 }
@@ -38,8 +39,8 @@ type stopped struct {
 	unknown bool // there may be more stops
 }
 
-// stopped returns the stops of the config and of people. If these are the same as in before, it
-// returns before.
+// stopped returns the stops of the config and of people. If these are the same as in the value
+// before, it returns that value.
 func (src *sources) stopped(now time.Time, o Options, before *stopped) *stopped {
 	next := &stopped{union(src.config.Value, src.stops.last), src.stops.expired(now, o.ApprovalHold)}
 	if before != nil && before.unknown == next.unknown && slices.Equal(before.List, next.List) && slices.Equal(before.Ended, next.Ended) {
@@ -70,7 +71,7 @@ func (s *stopped) serverEnabled(server *config.Server) lock.Fact {
 	return lock.Yes
 }
 
-// AgentStopped returns the stop of an agent, as of the state.
+// AgentStopped returns the stop of an agent, if the state has one.
 func (s *State) AgentStopped(id string) (stop.Stop, bool) {
 	if s.stopped == nil {
 		return stop.Stop{}, false
@@ -78,7 +79,7 @@ func (s *State) AgentStopped(id string) (stop.Stop, bool) {
 	return s.stopped.Agent(id)
 }
 
-// AllStopped returns all stops, as of the state.
+// AllStopped returns all stops that the state has.
 func (s *State) AllStopped() []stop.Stop {
 	if s.stopped == nil {
 		return nil
@@ -89,8 +90,8 @@ func (s *State) AllStopped() []stop.Stop {
 // Stopped returns the stops of the config together with the given stops of people.
 func (s *State) Stopped(stops stop.Stops) stop.Stops { return union(s.Config, stops) }
 
-// ServerStopped returns the stop of a server of the config, as of the state. If the config disables
-// a server, it has no stop, because an undo would not enable the server.
+// ServerStopped returns the stop of a server of the config, if the state has one. If the config
+// disables a server, it has no stop, because an undo would not enable the server.
 func (v *View) ServerStopped(s Server) (stop.Stop, bool) {
 	if v.r == nil || !s.Config.Enabled {
 		return stop.Stop{}, false

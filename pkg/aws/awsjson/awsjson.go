@@ -1,7 +1,7 @@
 // Package awsjson calls AWS services for which the gateway needs only one or two operations. An SDK
 // client contains all operations of its service. The clients of Lambda, Secrets Manager and the
-// parameter store add 0.5 MB to a function's zip. Credentials, signatures, addresses and retries
-// come from the SDK.
+// parameter store would add 0.5 MB to a function's zip. Credentials, signatures, addresses and
+// retries come from the SDK.
 package awsjson
 
 import (
@@ -90,7 +90,7 @@ func (c *Client) post(ctx context.Context, path string, h http.Header, body []by
 	if err != nil {
 		return nil, &smithyhttp.RequestSendError{Err: err}
 	}
-	defer func() { _ = res.Body.Close() }() // the request only reads it
+	defer func() { _ = res.Body.Close() }() // the body was only read
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return nil, &smithyhttp.RequestSendError{Err: err}
@@ -112,7 +112,7 @@ func (c *Client) request(ctx context.Context, path string, h http.Header, body [
 		return nil, err
 	}
 	if maps.Copy(r.Header, h); c.o.Credentials == nil {
-		return r, nil // the config requires no signatures
+		return r, nil // without credentials, requests are not signed
 	}
 	credentials, err := c.o.Credentials.Retrieve(ctx)
 	if err != nil {

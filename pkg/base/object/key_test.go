@@ -9,7 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// FuzzCheckKey checks that a valid key is its own clean path below any folder.
+// FuzzCheckKey checks that each key that CheckKey accepts is a clean path that stays in its folder,
+// without a backslash, a null byte or a name that starts with a dot.
 func FuzzCheckKey(f *testing.F) {
 	for _, key := range []string{"config/mcp_config.json", "../a", "a/../b", "/a", `a\..\b`, "a//b", "a/.", "é", "\x00", ""} {
 		f.Add(key)

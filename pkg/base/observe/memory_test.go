@@ -56,7 +56,7 @@ func TestSpend(t *testing.T) {
 		t.Errorf("times in the line = %v", got)
 	}
 	if countsOf(t.Context()) != nil || countsOf(m.Begin(t.Context(), c)) != c {
-		t.Error("work outside a request is timed")
+		t.Error("countsOf has counts outside a request, or not the counts of the request")
 	}
 	if n := testing.AllocsPerRun(100, func() { c.spend(Search, time.Millisecond) }); n > 0 {
 		t.Errorf("%v allocations", n)

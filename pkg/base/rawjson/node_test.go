@@ -68,7 +68,7 @@ func TestParseDepth(t *testing.T) {
 	}
 }
 
-// Every node has the value of its bytes.
+// Every node has the JSON text at its offset, and the kind of that text.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"a":[1,"x",{"b":null}],"c":true}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
@@ -103,7 +103,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A value that exceeds the limit is one node without a kind. Its siblings are parsed.
+// A value that exceeds the limit of nodes is one node without a kind. Its siblings are parsed.
 func TestParseBounded(t *testing.T) {
 	long := `[0` + strings.Repeat(",1", 1000) + `]`
 	doc := `{"a":` + long + `,"b":{"c":[1,2]},"d":` + long + `,"e":"x"}`

@@ -12,8 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Run checks a driver against the promises of [catalog.Queue]. open returns a new queue, which
-// keeps the order if fifo is set, and a function that removes and returns all messages.
+// Run checks a driver against the promises of [catalog.Queue]. The function open returns a
+// new queue, and a function that removes and returns all messages. If fifo is set, the queue keeps
+// the order of the messages.
 func Run(t *testing.T, open func(t *testing.T, fifo bool) (q catalog.Queue, drain func() []string)) {
 	t.Run("many", func(t *testing.T) {
 		q, drain := open(t, false)
@@ -45,16 +46,16 @@ func Run(t *testing.T, open func(t *testing.T, fifo bool) (q catalog.Queue, drai
 			t.Errorf("Send = %v, and %d messages came", err, n)
 		}
 	})
-	t.Run("once", func(t *testing.T) {
+	t.Run("duplicate", func(t *testing.T) {
 		q, drain := open(t, true)
 		for _, id := range []string{"a", "a", "b"} {
 			require.OK(t, q.Send(t.Context(), []catalog.Message{{Body: []byte("of " + id), Group: "g", DeduplicationID: id}}))
 		}
 		if got := drain(); !slices.Equal(got, []string{"of a", "of b"}) {
-			t.Errorf("came: %q", got)
+			t.Errorf("%q came, want each message once", got)
 		}
 	})
-	t.Run("no time", func(t *testing.T) {
+	t.Run("ended context", func(t *testing.T) {
 		q, drain := open(t, false)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -14,7 +14,7 @@ const (
 	minCosine     = .28 // minimum cosine for a match of a document without a word of the query
 )
 
-// mixing says how one ranking adds the signals and which documents match.
+// A mixing says how a ranking combines the two signals, and which documents match.
 type mixing struct {
 	share     float64 // of the semantic signal, 0…1
 	threshold float64 // minimum cosine of a match by meaning
@@ -53,7 +53,7 @@ func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 //
 // Outranking scores both sets as parts of one view, because the scores of two views are not
 // comparable: a score is the share of the query's weight that a document reaches, and a word
-// without a document in a view has no weight there.
+// that no document of a view contains has no weight in that view.
 func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
 	both := tool.NewSet(ix.docs)
 	if both.AddAll(below(a, ix.docs)); both.Len() == 0 {
@@ -111,7 +111,7 @@ func (ix *Index) rank(q Query, view tool.Set, limit int, m mixing, matched tool.
 	s.each(func(n int, h Hit) {
 		parts[n].add(h)
 		if matched != nil {
-			matched.Add(h.Doc) // safe, because no two parts share a word of the set
+			matched.Add(h.Doc) // safe, because no two parts share a uint64 of the set
 		}
 	})
 	best := &parts[0]
@@ -135,7 +135,8 @@ func below(s tool.Set, n int) tool.Set {
 	return s
 }
 
-// A queryTerm is a term of the query, or of its correction, with its numbers in the view.
+// A queryTerm is a term of the query, or of its correction, with its frequency in the view and its
+// weight in the query.
 type queryTerm struct {
 	term
 	df     int

@@ -14,14 +14,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// guides is the table of the clients. It begins with a description of its format. It does not use
-// text/template, because every program that records visits would then link the template engine.
+// guides is the table of the clients. It begins with a description of its format. This package does
+// not use text/template, because every program that records visits would then link the template
+// engine.
 //
 //go:embed guides.txt
 var guides string
 
-// conditional matches a text that guides has for some gateways only, and continuation a line break
-// inside a value.
+// conditional matches a text of guides that applies only to some gateways. continuation matches a
+// line break inside a value.
 var (
 	conditional  = regexp.MustCompile(`<(\w+) ([^<>]*)>`)
 	continuation = regexp.MustCompile(`\s*\n +`)
@@ -37,7 +38,7 @@ func fill(id string, e Endpoint) (g Guide) {
 		"http":  strings.HasPrefix(e.URL, "http:") && !e.isLoopback(),
 		"stdio": e.Auth == None || e.Auth == Bearer, // it cannot sign in
 	}
-	for range 2 { // the inner texts first
+	for range 2 { // such a text may contain another: the inner texts first
 		block = conditional.ReplaceAllStringFunc(block, func(all string) string {
 			if name, text, _ := strings.Cut(all[1:len(all)-1], " "); applies[name] {
 				return text

@@ -14,7 +14,7 @@ import (
 // A drawing is a chart as SVG and as a table.
 type drawing struct {
 	usage.Chart
-	Width   int     // of the SVG; it is drawnHeight high
+	Width   int     // of the SVG, whose height is drawnHeight
 	Most    string  // value of the highest bar
 	Sum     string  // sum of all series, if they are parts of a whole
 	Desc    string  // description of the chart in words
@@ -38,7 +38,7 @@ type point struct {
 	Values []string
 }
 
-// Constants of the layout of a bucket.
+// The layout of the SVG: its height, and the width of a bucket and of its bar.
 const (
 	drawnHeight = 100
 	barStep     = 10
@@ -107,7 +107,7 @@ func (d drawing) Behind() []bars {
 	return out
 }
 
-// barsOf returns the bars of a series; nil if it has no value.
+// barsOf returns the bars of a series; nil if all values are 0.
 func barsOf(s usage.Series, number int, unit string) *bars {
 	for _, v := range s.Values {
 		if v != 0 {
@@ -121,8 +121,8 @@ func barsOf(s usage.Series, number int, unit string) *bars {
 	return nil
 }
 
-// outline returns the path around the bars of a series, which start at bases. If stacked is set, it
-// adds the values to bases.
+// outline returns the path around the bars of a series. The bar of values[i] starts at bases[i]. If
+// stacked is set, outline adds the values to bases.
 func outline(values, bases []float64, most float64, stacked bool) string {
 	var path strings.Builder
 	for i, v := range values {

@@ -34,7 +34,7 @@ func withItems(t testing.TB) *fixture {
 
 func addressOf(t testing.TB, id string) string { return approval.Link("/", gatewaytest.ID(t, id))[1:] }
 
-// The page of a prompt or a resource shows its arguments or properties. It has the views of that
+// The page of a prompt or a resource shows its arguments or properties. It has the views for its
 // kind, and the buttons to decide.
 func TestReviewItems(t *testing.T) {
 	for id, tt := range map[string]struct{ says, views []string }{

@@ -32,7 +32,7 @@ type toolsPage struct {
 	Ticked  bool   // every row is selected
 	TickAll string // address of the page with every row selected
 	pager
-	Waits string // address of the queue without a filter
+	Waits string // address of the list of all waiting items
 }
 
 // A choice is one filter of the table.

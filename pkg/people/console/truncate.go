@@ -14,8 +14,8 @@ const (
 	maxText  = 10_000 // the texts of a definition on one page
 )
 
-// readablePrefix returns the first characters of s in readable form, and reports whether they are
-// the whole text.
+// readablePrefix returns s in readable form, without the characters above the maximum. It reports
+// whether the result is the whole text.
 func readablePrefix(s string, most int) (shown string, all bool) {
 	begin := firstOf(s, most) // one character may become several
 	whole := review.Readable(begin)

@@ -34,8 +34,8 @@ func withLargeChanges(t testing.TB) *fixture {
 	return f
 }
 
-// A page of changed tools computes the changes only at the first view, because that takes
-// much memory.
+// A page of changed tools computes the changes only at the first view, because the
+// computation takes much memory.
 func TestListComputesChangesOnce(t *testing.T) {
 	f := withLargeChanges(t)
 	view := func() {

@@ -41,7 +41,7 @@ const MaxItems = 500
 type Decision struct {
 	Action string    // one of [Actions] or [bulkActions]
 	Hash   tool.Hash // of the definition that the person saw; approve, block and unblock need it
-	Rev    int64     // of the record that the person saw; if it changed since, nothing is decided. 0: not compared. Undo needs it
+	Rev    int64     // of the record that the person saw; 0: any, except for undo
 	Note   string
 	Tell   bool // agents may see the note
 	Shown  ViewMethod

@@ -80,8 +80,8 @@ func TestDecideRefusals(t *testing.T) {
 	}
 }
 
-// A refusal because of a change says what has changed since the person looked, if what they saw is
-// known.
+// If the definition or the record has changed since the person looked, the refusal contains the
+// definition that the person saw, if it is still stored.
 func TestDecideChanged(t *testing.T) {
 	f := newQueue(t)
 	seen := f.Record("git:log")
@@ -192,7 +192,7 @@ func TestDecideAll(t *testing.T) {
 		results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionApprove}, blocked)
 		require.OK(t, err)
 		if e := results[0].Err; e == nil || e.Code != decide.Blocked {
-			t.Errorf("a blocked definition approved among many: %+v", e)
+			t.Errorf("a blocked definition in a bulk approval: %+v", e)
 		}
 	})
 	t.Run("one item twice", func(t *testing.T) {

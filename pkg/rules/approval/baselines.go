@@ -33,7 +33,8 @@ func (s *Baselines) Baseline(
 }
 
 // PutBaselines stores baselines and replaces older ones. If a baseline fails [Baseline.Check], it
-// stores none. After any other error, some may be stored.
+// stores none. After any other error, some baselines may be
+// stored.
 func (s *Baselines) PutBaselines(ctx context.Context, all []Baseline) (err error) {
 	defer document.Wrap(&err, ErrConflict, "put baselines")
 	faults := make([]error, len(all))

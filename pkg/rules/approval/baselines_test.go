@@ -36,7 +36,7 @@ func wantNoBaseline(t *testing.T, b *approval.Baselines, identity string) {
 	}
 }
 
-// A baseline is stored by identity and kind, and replaces the earlier baseline of both.
+// A baseline is stored by identity and kind, and replaces the earlier baseline with the same two.
 func TestBaselines(t *testing.T) {
 	b := approval.NewBaselines(new(documenttest.Store))
 	wantNoBaseline(t, b, place)

@@ -11,8 +11,8 @@ import (
 // the mark.
 type ETagHash struct{ text []byte }
 
-// Add adds a record by its name within its server. Callers add the records in the same order each
-// time.
+// Add adds the record with this id within its server, at this revision. Callers add the records in
+// the same order each time.
 func (m *ETagHash) Add(id, revision string) {
 	m.text = append(strconv.AppendQuote(m.text, id), ' ')
 	m.text = append(strconv.AppendQuote(m.text, revision), '\n')

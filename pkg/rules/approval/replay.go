@@ -30,8 +30,8 @@ type Past struct {
 type Replayed struct {
 	Record  Record
 	Changed bool   // the record differs from before
-	Closing []Past // people locked these, and Replay locked them again
-	Opening []Past // people unlocked these, and Replay did not: a person has to decide again
+	Closing []Past // these decisions locked something, and Replay applies them again
+	Opening []Past // these unlocked something, and Replay leaves them to a person
 }
 
 // maxReplayed is the longest note about replayed decisions, in bytes.
@@ -54,10 +54,10 @@ func (re Replayed) note() string {
 //
 // Replay never unlocks: an item that is disabled, waiting or blocked in r stays so. A later
 // decision reverses an earlier one only if both lines are of one stretch. So a damaged, missing or
-// invented line may close more than people decided, but never less than r. Replay applies no
-// approvals: the end of the audit may be missing, and with it a later block.
+// invented line may lock more than people decided, but the result never locks less than r. Replay
+// applies no approvals: the end of the audit may be missing, and with it a later block.
 //
-// If two decisions have the same time, the closing one counts.
+// If two decisions have the same time, the one that locks counts.
 func Replay(r Record, known time.Time, past []Past) Replayed {
 	past = slices.DeleteFunc(slices.Clone(past), func(p Past) bool { return !p.At.After(known) })
 	slices.SortStableFunc(past, func(a, b Past) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.rank(), b.rank())) })
@@ -121,7 +121,7 @@ func (s *replay) step(p *Past) {
 		s.withdraw = p
 	case ActionUndo:
 		s.undo(p)
-	case ActionPropose: // it may be undone
+	case ActionPropose: // a later undo may name it
 	default:
 		return
 	}

@@ -43,8 +43,8 @@ var first = strings.Repeat("0", 2*sha256.Size)
 var errClosed = errors.New("the audit is closed")
 
 // A Dir keeps lines in a folder: a file for each day in UTC. Each line contains the hash of the
-// line before, across files. A person who can write the folder can change lines and recompute all
-// hashes. This is detectable only if somebody has kept a hash elsewhere.
+// line before, across files. A person who can write to the folder can change lines and recompute
+// all hashes. This is detectable only if somebody has kept a hash elsewhere.
 //
 // A line is in the file when Write returns, and on the disk a second later. Each line is one write
 // system call, so a killed program leaves whole lines. After a power failure the last line can be
@@ -71,11 +71,11 @@ type Dir struct {
 
 	older    int64     // bytes of the files of other days
 	measured time.Time // when older was computed
-	full     error     // the files are at their limit, and the newest one notes it; nil: they are not
+	full     error     // the files are at their limit, and the newest file notes it; nil: below it
 
 	unclean string // note about how the previous program ended; "": nothing
 
-	fault     error     // why the last line could not be written properly; nil: it was
+	fault     error     // why the last line was not written properly; nil: the line was written
 	lost      int       // lines that could not be written
 	since     time.Time // time of the first lost line
 	tried     time.Time // time of the last retry
@@ -309,7 +309,7 @@ func (d *Dir) hold(file *os.File, info fs.FileInfo, day string) {
 	d.measure(d.o.Now())
 }
 
-// inPlace reports whether the open file still has its name, and is as this program left it.
+// inPlace reports whether the open file still has its name, and the size that this program left.
 func (d *Dir) inPlace() bool {
 	at, err := os.Stat(d.file.Name())
 	return err == nil && os.SameFile(at, d.info) && at.Size() == d.size

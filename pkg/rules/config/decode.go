@@ -31,8 +31,8 @@ type checker struct {
 	bad      map[*rawjson.Node]bool          // these nodes have a fault, so nothing else in them is checked
 }
 
-// fault reports a fault of n. It keeps only the first fault of a node, because later ones follow
-// from it.
+// fault reports a fault of n. It keeps only the first fault of a node, because later faults
+// follow from the first.
 func (c *checker) fault(n *rawjson.Node, path, format string, args ...any) {
 	if c.bad[n] {
 		return
@@ -136,7 +136,7 @@ func (c *checker) decodeStruct(n *rawjson.Node, path string, v reflect.Value) {
 	}
 }
 
-// fieldsOf returns the number of each field of a type in file.go, by its name in the file.
+// fieldsOf returns the index of each field of a type in file.go, by its name in the file.
 func (c *checker) fieldsOf(t reflect.Type) map[string]int {
 	if fields, ok := c.fields[t]; ok {
 		return fields

@@ -8,7 +8,7 @@ import (
 
 // A Locator finds the position of each value of a file.
 type Locator struct {
-	places map[string]Fault // by path; only line and column
+	places map[string]Fault // by path; each Fault has only line and column
 }
 
 // Syntax returns the syntax error of a file that is not JSON, and its position; nil: it is JSON.
@@ -33,7 +33,8 @@ func NewLocator(data []byte) *Locator {
 	return l
 }
 
-// maxDepth is deeper than any value of a config, so that the paths of a file stay small.
+// maxDepth is the depth to which a Locator finds positions, so that paths stay short. No value of a
+// config is deeper.
 const maxDepth = 8
 
 // note records the position of each value below n, in the order of the file.

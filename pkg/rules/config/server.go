@@ -18,8 +18,9 @@ const (
 	// MaxTimeout is the longest timeout of a call.
 	MaxTimeout = 10 * time.Minute
 
-	// The default timeout of a call, and the longest timeout if the gateway cannot stream. Such a
-	// call has to end before the gateway's own limit of 25 s, which is below API Gateway's 30 s.
+	// The default timeout of a call, and the longest timeout if the gateway cannot stream. Without
+	// streaming, a call has to end before the gateway's own limit of 25 s, which is below API
+	// Gateway's 30 s.
 	usualTimeout = 20 * time.Second
 )
 
@@ -142,8 +143,8 @@ func durationOf(number string) string {
 	return usualTimeout.String()
 }
 
-// oneOf returns the text of n's member key, or standard if it is absent. It reports a value that
-// is neither standard nor among the others.
+// oneOf returns the text of n's member key, or the default, standard, if it is absent. It reports a
+// value that is neither standard nor among the others.
 func (c *checker) oneOf(text *string, n *rawjson.Node, path, key, standard string, others ...string) string {
 	at := n.Get(key)
 	if text == nil || c.bad[at] {

@@ -51,8 +51,8 @@ func validEntry(id tool.ID) bool {
 	}
 }
 
-// tools checks the operator's bound. It does not check whether a server has the named tools,
-// because that is unknown until the server has loaded.
+// tools checks the section "tools", which limits what agents can choose. It does not check whether
+// a server has the named tools, because that is unknown until the server has loaded.
 func (c *checker) tools(cfg *Config, f *fileTools, n *rawjson.Node, servers names) {
 	if f == nil {
 		f = &fileTools{}
@@ -86,7 +86,7 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *rawjson.Node, servers name
 	}
 }
 
-// toolEntries checks a list of entries of toolsets and bare names.
+// toolEntries checks a list whose entries are written as in a toolset, or are bare tool names.
 func (c *checker) toolEntries(list []string, n *rawjson.Node, key string, servers names) {
 	for i, entry := range list {
 		at, path := n.Kids[i], index(JoinPath("tools", key), i)

@@ -7,7 +7,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Names has the names of all tools, as one server sees them. The zero Names has none.
+// Names has the names of all tools, for a scan of the definitions of one server. The zero Names has
+// no names.
 type Names struct {
 	servers map[string][]string // by name: the servers with a tool of that name
 	own     string              // the server whose definitions are scanned
@@ -28,8 +29,8 @@ func NewNames(ids iter.Seq[tool.ID]) Names {
 func (n Names) For(server string) Names { return Names{n.servers, server, n.note} }
 
 // Noting returns names that also call note with each word that a scan looks up, even if no tool has
-// that name. The findings of the definitions stay the same until a tool with such a name is added
-// or removed.
+// that name. The findings of the definitions stay the same until a tool with one of these names is
+// added or removed.
 func (n Names) Noting(note func(name string)) Names {
 	n.note = note
 	return n

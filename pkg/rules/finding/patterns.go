@@ -14,7 +14,7 @@ const (
 	longHex = 128 // characters of a hexadecimal run; checksums are shorter
 )
 
-// encoded finds a run of base64 or hexadecimal digits that starts here, and skips it.
+// encoded finds a run of base64 or hexadecimal digits that starts at from, and skips it.
 func (r *reader) encoded(from int) bool {
 	if from < r.checked {
 		return false
@@ -143,7 +143,7 @@ func (r *reader) phone() {
 	}
 }
 
-// names finds the name of another tool that begins at from.
+// names finds a name at from that is the name of another tool.
 func (r *reader) names(from int) {
 	if !r.prose || r.isName || len(r.scanner.names.servers) == 0 && r.scanner.names.note == nil || from > 0 && r.str[from-1] == '/' {
 		return
@@ -187,7 +187,7 @@ func (r *reader) called(from, to int) bool {
 // A surrounding is the text directly before and after a word.
 type surrounding struct{ before, after string }
 
-// keyPlaces are words in paths to keys, to typed commands and to settings.
+// keyPlaces are words in paths to files with keys, with the history of a shell, or with settings.
 var keyPlaces = map[string]surrounding{
 	"ssh": {".", ""}, "id_rsa": {}, "id_ed25519": {}, "id_ecdsa": {}, "id_dsa": {}, "authorized_keys": {},
 	"env": {".", ""}, "aws": {".", "/"}, "kube": {".", "/"}, "docker": {".", "/config"}, "gnupg": {".", ""}, "cursor": {".", "/"},
@@ -204,7 +204,7 @@ func (r *reader) keyPath(from, to int, s surrounding) {
 		return
 	}
 	if s.before == "." && start > 0 && (isWord(r.str[start-1]) || strings.IndexByte(")]", r.str[start-1]) >= 0) {
-		return // process.env
+		return // such as process.env, which is not a path
 	}
 	inPath := func(c byte) bool { return isWord(c) || strings.IndexByte("~/.-\\$%{}", c) >= 0 }
 	for start > 0 && from-start < maxText && inPath(r.str[start-1]) {
@@ -218,8 +218,9 @@ func (r *reader) keyPath(from, to int, s surrounding) {
 	r.add(keyPath, start, end, show(r.str[start:end]))
 }
 
-// Names of tags that imitate tags of the system. Honest texts have no use for the first set. The
-// other tags may be placeholders, as in "Bearer <secret>", if no closing tag follows.
+// Names of tags that imitate tags of the system. Honest texts do not use a tag of tagsAlone.
+// A tag of tagsClosed counts only if a closing tag follows: otherwise it may be a placeholder, as
+// in "Bearer <secret>". Tags of HTML do not count.
 var (
 	tagsAlone  = []string{"important", "system-reminder", "system_reminder", "|im_start|", "|im_end|", "|system|", "<sys>"}
 	tagsClosed = []string{"system", "secret", "hidden", "instructions", "instruction", "prompt", "admin", "override", "user", "human", "assistant", "developer", "critical", "rules"}
@@ -233,7 +234,7 @@ func (r *reader) tag() {
 		r.add(markup, r.at, r.at+4, show(rest))
 		return
 	}
-	end := strings.IndexByte(rest[:min(len(rest), maxText)], rest[0]+2) // ] or >
+	end := strings.IndexByte(rest[:min(len(rest), maxText)], rest[0]+2) // "]" or ">"
 	if end < 0 {
 		return
 	}

@@ -92,7 +92,7 @@ func TestJWTRefused(t *testing.T) {
 	i, c := identitytest.Start(t), newClock()
 	rsa := identitytest.NewRSA(t, "key-rsa")
 	i.Publish(i.Key(), rsa)
-	stranger := identitytest.NewEC(t, i.Key().KeyID) // another key under the id of a known one
+	stranger := identitytest.NewEC(t, i.Key().KeyID) // another key with the id of a known key
 	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." +
 		strings.Split(i.Token(audience, nil), ".")[1] + "."
 	good := i.Token(audience, nil)
@@ -115,7 +115,7 @@ func TestJWTRefused(t *testing.T) {
 		"a part of the audience":       i.Token("https://gate.example.com", nil),
 		"alg none":                     unsigned,
 		"HS256 with the public key":    hs(secret),
-		"HS256 with its DER":           hs(public),
+		"HS256 with the key's DER":     hs(public),
 		"another key under a known id": identitytest.Sign(t, stranger, i.Claims(audience, nil)),
 		"an unknown key":               identitytest.Sign(t, identitytest.NewEC(t, "who"), i.Claims(audience, nil)),
 		"claims of another token":      parts[0] + "." + strings.Split(i.Token(audience, claims("sub", "root")), ".")[1] + "." + parts[2],

@@ -74,7 +74,8 @@ func TestOwnerParts(t *testing.T) {
 	}
 }
 
-// Sessions that were stored for a caller without a user are found again.
+// For callers without a user, the ID of a key never changes. So the gateway finds sessions that an
+// earlier version stored.
 func TestStoredKeyIDs(t *testing.T) {
 	for want, o := range map[string]session.Owner{
 		"9c6d56622242531d97f4fe754723a58c859b03b316f20b47ed30c0788bfe9186": {},

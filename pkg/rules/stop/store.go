@@ -10,8 +10,8 @@ import (
 // Key returns the key of the document that has the stops of people.
 func Key() document.Key { return document.Key{Part: "STOP", ID: "STOP"} }
 
-// Read returns the stops of people as of every PutStops that returned before it began. No stops are
-// no error.
+// Read returns the stops of people, with the changes of every PutStops that returned before Read
+// began. If there are no stops, it returns no error.
 func Read(ctx context.Context, docs document.Reader) (held Stops, err error) {
 	defer document.Wrap(&err, ErrConflict, "get stops")
 	d, err := document.Get(ctx, docs, Key())
@@ -31,8 +31,8 @@ func NewStore(docs document.Store) *Store { return &Store{docs} }
 // Stops returns the result of [Read].
 func (s *Store) Stops(ctx context.Context) (Stops, error) { return Read(ctx, s.docs) }
 
-// PutStops stores n if the stored revision is still n.Rev (0: must not exist yet) and returns it
-// at its new Rev, or [ErrConflict] if another writer came first. It refuses stops that
+// PutStops stores n if the stored revision is still n.Rev (0: must not exist yet) and returns the
+// stops at their new Rev, or [ErrConflict] if another writer came first. It refuses stops that
 // [Stops.Check] refuses.
 func (s *Store) PutStops(ctx context.Context, n Stops) (_ Stops, err error) {
 	defer document.Wrap(&err, ErrConflict, "put stops")

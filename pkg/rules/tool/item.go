@@ -46,7 +46,7 @@ func (d *Definition) readPrompt(o rawjson.Object) error {
 }
 
 // ReadArguments reads the arguments of a prompt, which are a list of objects or nil. It refuses a
-// field of the wrong type, an argument without a name, and two arguments of one name.
+// field of the wrong type, an argument without a name, and two arguments of the same name.
 func ReadArguments(list json.RawMessage) (out []Argument, err error) {
 	if list == nil {
 		return nil, nil

@@ -35,7 +35,7 @@ func (id ID) Direct() string {
 }
 
 // ParseDirect returns the ids of tools whose name in direct mode may be name: one for each "__" in
-// it. cut reports that name may also belong to an id that is too long to be read from it.
+// name. cut reports that name has the maximum length: it may also be the shortened name of an id.
 func ParseDirect(name string) (ids []ID, cut bool) {
 	for i := range name {
 		if strings.HasPrefix(name[i:], separator) {
@@ -49,8 +49,8 @@ func ParseDirect(name string) (ids []ID, cut bool) {
 const maxName = 128
 
 // ValidName returns an error if s is not 1 to 128 of [A-Za-z0-9_.-], or is "." or "..". Agents see
-// a name before anybody approved it, so it must not contain a sentence. It is also part of paths
-// where people decide, and "." and ".." would lead to other paths.
+// a name before anybody approved it, so it must not contain a sentence. It is also part of
+// the paths of people's pages, where "." and ".." would lead to other paths.
 func ValidName(s string) error { return validName(Tool, s) }
 
 func validName(k Kind, s string) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// addLines adds each line of value as a header line; one that begins with a plus sign
-// goes under the header's other name. No value at all is no header.
+// addLines adds each line of value as a header line. A line that begins with a plus sign gets the
+// other name of the header. An empty value adds no header.
 func addLines(h http.Header, name, value string) {
 	if value == "" {
 		return

@@ -1,7 +1,8 @@
 // Package bolt keeps approvals, documents and the events of people in one bbolt file, for a gateway
 // that runs on one machine.
 //
-// A bbolt file has one writer at a time and at most one process.
+// Only one process at a time can open a bbolt file for writing. It runs one write transaction at a
+// time.
 package bolt
 
 import (
@@ -283,7 +284,8 @@ func (s *Store) PutAll(ctx context.Context, all []approval.Write) (out []approva
 	return out, nil
 }
 
-// replace writes r and its audit line. If the stored revision is not r's, it writes nothing.
+// replace writes r and its audit line. If the stored revision is not r.Rev, it writes nothing and
+// returns [approval.ErrConflict].
 func (s *Store) replace(tx *bbolt.Tx, r approval.Record, e *approval.Entry) (next approval.Record, err error) {
 	held, err := get(tx, r.ID())
 	if err != nil && !errors.Is(err, approval.ErrNotFound) {

@@ -150,8 +150,9 @@ func (s *Store) putDoc(tx *bbolt.Tx, d document.Doc) error {
 // sweepEvery is how often expired documents are removed.
 const sweepEvery = time.Hour
 
-// sweepDocs removes the documents that have expired, at most once an hour. It runs in write
-// transactions only, and there is one at a time. It keeps documents that it cannot read.
+// sweepDocs removes the documents that have expired, at most once an hour. It runs only in write
+// transactions. At most one of these runs at a time, so s.swept needs no lock. It keeps documents
+// that it cannot read.
 func (s *Store) sweepDocs(tx *bbolt.Tx) error {
 	now := s.o.Now()
 	if since := now.Sub(s.swept); since >= 0 && since < sweepEvery {

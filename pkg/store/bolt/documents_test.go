@@ -73,7 +73,7 @@ func TestDocumentsAreSwept(t *testing.T) {
 	put("7", time.Hour)
 	now = now.Add(time.Hour)
 	put("8", time.Hour)
-	wantIDs("an hour after the last time", "38")
+	wantIDs("an hour after the last removal", "38")
 }
 
 // A document that cannot be read is an error, and never counts as absent. It hides no other

@@ -23,7 +23,7 @@ import (
 // this bucket.
 type oldKind struct {
 	bucket string
-	what   string // one document of it, in messages
+	what   string // names one document of the bucket in messages
 	doc    func(tx *bbolt.Tx, id string, data []byte) (document.Doc, error)
 }
 
@@ -50,7 +50,8 @@ var oldKinds = slices.Concat(restoredKinds, []oldKind{
 	{"outbox_ids", "the time of event", oldEvent},
 })
 
-// The old buckets that stay, with marks. The bucket of stops has one key with its own name.
+// The old buckets that stay, with marks. The only key in the bucket of stops is the
+// name of the bucket.
 var (
 	oldStops     = []byte("stop")
 	oldBaselines = []byte("baselines")
@@ -59,13 +60,13 @@ var (
 // stopsKey is the key of the document of all stops.
 var stopsKey = stop.Key()
 
-// tokenPart is the part of the tokens.
+// tokenPart is the part in the keys of tokens.
 const tokenPart = "TOKENS"
 
 // keepNotice is the maximum time for which a notice is stored.
 const keepNotice = 30 * 24 * time.Hour
 
-// oldDoc returns a document at the revision in its JSON, or at the first revision.
+// oldDoc returns a document at revision rev, or at revision 1 if rev is 0.
 func oldDoc(part, id string, data []byte, rev int64) document.Doc {
 	return document.Doc{Key: document.Key{Part: part, ID: id}, Data: data, Rev: max(rev, 1)}
 }
@@ -214,7 +215,7 @@ func oldBaseline(_ *bbolt.Tx, key string, data []byte) (document.Doc, error) {
 }
 
 // presentBaseline returns the present form of a baseline that an earlier version stored in another
-// form. A reader looks up each baseline by its key, so it would not find the other form.
+// form. A reader looks up each baseline by its key, so it would not find the old key.
 func presentBaseline(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	var b approval.Baseline
 	if id == string(markKey) {

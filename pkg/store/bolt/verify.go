@@ -118,7 +118,7 @@ func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
 	}
 	switch {
 	case v == nil:
-		return nil, 0, 0, errors.New("it does not begin as a database")
+		return nil, 0, 0, errors.New("it does not begin like a database file")
 	case v.pages > uint64(len(data))/v.pageSize:
 		return nil, 0, 0, fmt.Errorf("it has %d bytes, too few for %d pages of %d bytes", len(data), v.pages, v.pageSize)
 	}
@@ -179,7 +179,7 @@ func (v *verifier) node(id uint64, page []byte) (first []byte, err error) {
 		}
 		from, mid := at+pos, at+pos+keySize
 		if from < headerSize+count*elementSize || mid+valueSize > uint64(len(page)) {
-			return nil, fmt.Errorf("page %d: element %d lies outside", id, i)
+			return nil, fmt.Errorf("page %d: element %d is outside of the page", id, i)
 		}
 		key := page[from:mid]
 		if i > 0 && bytes.Compare(before, key) >= 0 || keySize == 0 && flags == leafPage {
@@ -203,7 +203,7 @@ func (v *verifier) node(id uint64, page []byte) (first []byte, err error) {
 }
 
 // child checks that a branch names a page by the page's first key. With another key bbolt would not
-// find the entry when it moves the page, and would keep an entry of a free page.
+// find the entry when it moves the page, and the branch would keep an entry for a free page.
 func (v *verifier) child(branch uint64, key []byte, id uint64) error {
 	first, err := v.tree(id)
 	if err == nil && !bytes.Equal(first, key) {

@@ -81,7 +81,8 @@ func TestResourcePlaces(t *testing.T) {
 	}
 }
 
-// The metadata must describe the server: its URL, or a prefix of its path by whole segments.
+// The "resource" of the metadata must be the server's URL, or a URL whose path is a prefix of the
+// server's path by whole segments.
 func TestResourcePrefix(t *testing.T) {
 	for resource, want := range map[string]bool{
 		"https://mcp.example/v1/mcp":                           true,

@@ -2,7 +2,7 @@
 
 package process
 
-// A starter runs functions. Only Linux needs a separate thread.
+// A starter runs functions. Only on Linux it needs a thread of its own for that.
 type starter struct{}
 
 func (*starter) do(f func()) { f() }

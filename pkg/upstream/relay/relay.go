@@ -46,8 +46,8 @@ type Options struct {
 	Log       *slog.Logger      // nil: slog.DiscardHandler
 }
 
-// Run writes the answers to the messages of in to out, until in or ctx ends. It returns an error of
-// one of the streams.
+// Run reads messages from in, and writes the answers to out, until in or ctx ends. It returns the
+// error of a write to out.
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(ctx)
@@ -122,7 +122,7 @@ type message struct {
 	modern bool // of the stateless protocol
 
 	after <-chan struct{} // closed when the message may be sent
-	done  chan struct{}   // to close when it was sent
+	done  chan struct{}   // the relay closes it when the message was sent
 }
 
 // take handles one line of the client.

@@ -39,7 +39,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Kinds has one key for each kind of document that the product stores, with typical data.
+// Kinds has one document of each kind that the product stores, with typical data.
 var Kinds = map[string]document.Doc{
 	"stops":            doc("STOP", "STOP", `{"list":[],"rev":1}`),
 	"token":            doc("TOKENS", "agt_1", `{"id":"agt_1"}`),
@@ -64,8 +64,8 @@ func marked(d document.Doc, mark string) document.Doc {
 	return d
 }
 
-// Run checks that the stores that open returns keep the promises of [document.Store]. Each store is
-// empty at first and uses now as its clock.
+// Run checks that a driver keeps the promises of [document.Store]. The function open returns a new,
+// empty store of the driver, which uses now as its clock.
 func Run(t *testing.T, open func(t *testing.T, now func() time.Time) document.Store) {
 	t.Helper()
 	for name, holds := range map[string]func(*testing.T, document.Store, *Clock){
@@ -239,7 +239,7 @@ func negativeRev(t *testing.T, s document.Store, _ *Clock) {
 }
 
 func deleted(t *testing.T, s document.Store, _ *Clock) {
-	for _, name := range []string{"login", "upstream session", "notice"} { // only these kinds
+	for _, name := range []string{"login", "upstream session", "notice"} { // the deleted kinds
 		d := Kinds[name]
 		put(t, s, document.Doc{Key: d.Key})
 		put(t, s, d)
@@ -295,7 +295,7 @@ func refused(t *testing.T, s document.Store, _ *Clock) {
 		"too many": many, "twice": {many[0], many[1], many[0]}, "no id": {many[0], doc("ASK#", "", "a")}, "no part": {doc("", "R-1", "a")},
 	} {
 		if err := s.PutDocs(t.Context(), docs...); err == nil || errors.Is(err, document.ErrConflict) {
-			t.Errorf("%s: PutDocs = %v, want that it is refused", name, err)
+			t.Errorf("%s: PutDocs = %v, want a refusal", name, err)
 		}
 	}
 	wantAbsent(t, s, many[0].Key)
@@ -308,7 +308,7 @@ func mark(t *testing.T, s document.Store, _ *Clock) {
 	d.Mark = "2026-11-22T12:00:00.000000000Z"
 	got := want(t, s, d, 1)
 	got.Data, got.Mark = []byte(`{"id":"agt_1","revoked":true}`), ""
-	put(t, s, got) // this keeps the mark
+	put(t, s, got) // a write without a mark keeps the stored mark
 	got.Mark = d.Mark
 	got = want(t, s, got, 2)
 	require.OK(t, s.TouchDoc(t.Context(), d.Key, "2026-11-23T12:00:00.000000000Z"))
@@ -370,7 +370,7 @@ func list(t *testing.T, s document.Store, _ *Clock) {
 	}
 }
 
-// many reads and lists more documents than one page of a table has.
+// many lists documents that have more bytes than one page of a table.
 func many(t *testing.T, s document.Store, c *Clock) {
 	long := strings.Repeat("x", 60<<10)
 	for i := range 40 {
@@ -419,8 +419,8 @@ func racing(t *testing.T, s document.Store, _ *Clock) {
 	}
 }
 
-// racingBatches checks that exactly one of several overlapping batches succeeds, and succeeds
-// whole.
+// racingBatches checks that exactly one of several overlapping batches succeeds, and that
+// no other batch stores a part of its documents.
 func racingBatches(t *testing.T, s document.Store, _ *Clock) {
 	var mu sync.Mutex
 	won := 0

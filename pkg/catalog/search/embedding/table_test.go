@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// tableOf encodes a table with the given rows by piece, in the format of the program.
+// tableOf encodes a table in the format of table.bin. rows has the numbers of each piece of a word.
 func tableOf(dim int, rows map[string][]int8) string {
 	var texts []string
 	for p := range rows {
@@ -78,7 +78,7 @@ func TestAdd(t *testing.T) {
 	}
 	for _, c := range []struct {
 		word string
-		want []float64 // half of the sum of the rows, twice; nil: unknown
+		want []float64 // sum of the rows × scale .5 × weight 2; nil: unknown word
 	}{
 		{"do", []float64{1, 2}},
 		{"dog", []float64{3, -4}},

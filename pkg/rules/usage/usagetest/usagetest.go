@@ -19,7 +19,7 @@ import (
 
 // A Mem is a [usage.Store] in memory. The zero value is ready to use.
 type Mem struct {
-	Fail func() error // called before each operation, whose error it returns; nil: none fails
+	Fail func() error // each operation calls Fail, and returns its error; nil: none fails
 
 	mu   sync.Mutex
 	kept map[usage.Unit]map[time.Time]*usage.Tally
@@ -74,7 +74,7 @@ func (m *Mem) fail(ctx context.Context) error {
 	return m.Fail()
 }
 
-// noon begins the minute and the hour that the tests begin with, and ever is after all of them.
+// The first minute and the first hour of the tests start at noon. The tests read until ever.
 var (
 	noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ever = noon.AddDate(1, 0, 0)
@@ -153,7 +153,7 @@ func Run(t *testing.T, open func(t *testing.T) usage.Store) {
 			t.Errorf("%d hours from %s", len(got), got[0])
 		}
 	})
-	t.Run("a clock that was ahead empties nothing", func(t *testing.T) {
+	t.Run("a time far ahead removes nothing older", func(t *testing.T) {
 		s := open(t)
 		add(t, s, map[time.Time]*usage.Tally{noon: tally(1)})
 		add(t, s, map[time.Time]*usage.Tally{noon.AddDate(20, 0, 0): tally(1)})
@@ -165,7 +165,7 @@ func Run(t *testing.T, open func(t *testing.T) usage.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if s.Add(ctx, map[time.Time]*usage.Tally{noon: tally(1)}) == nil || s.Each(ctx, usage.Minute, noon, ever, nil) == nil {
-			t.Error("no error")
+			t.Error("an operation with an ended context has no error")
 		}
 		same(t, read(t, s, usage.Minute, time.Time{}, ever))
 	})
