@@ -21,7 +21,7 @@ func Decode(b []byte) (*Snapshot, error) {
 	return newSnapshot([]*shard{s}), nil
 }
 
-// decodeReader opens a shard for a reader, who searches it.
+// decodeReader opens a shard with its search index, for processes that search.
 func decodeReader(b []byte) (*shard, error) {
 	s, err := decode(b)
 	if err != nil {
@@ -42,7 +42,7 @@ func decodeBase(b []byte) (*shard, error) {
 	return s, nil
 }
 
-// decode opens all but the search index.
+// decode opens a shard without its search index.
 func decode(b []byte) (*shard, error) {
 	if len(b) < header2Size || string(b[:len(magic)]) != magic {
 		return nil, errors.New("not a catalog")
@@ -98,7 +98,7 @@ const (
 	sectionAsked = 6
 )
 
-// A form describes the differences between formats.
+// A form describes how one format of a shard differs from the others.
 type form struct {
 	header   int
 	sections []uint64 // size of one row of each section
@@ -106,7 +106,7 @@ type form struct {
 	items    uint64
 	made     int
 	words    uint64
-	asked    uint64 // how many names findings depend on
+	asked    uint64 // number of names on which findings depend
 }
 
 func formatOf(b []byte) (form, error) {
@@ -148,8 +148,8 @@ func (s *shard) readServers(rows []byte) error {
 	return nil
 }
 
-// checkTools checks that no accessor can leave its section, that ids are in order, and that each
-// tool has its server. It counts each server's tools and items.
+// checkTools checks that each offset of a row is within its section, that ids are in order, and
+// that the shard has the server of each tool and item. It counts each server's tools and items.
 func (s *shard) checkTools() error {
 	c := rowChecker{shard: s}
 	for i := range s.tools {

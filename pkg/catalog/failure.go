@@ -32,8 +32,8 @@ type Failure struct {
 	Servers []string  `json:"servers,omitempty"` // required servers that did not load
 }
 
-// Failure returns the failure for the error of the reported sync. It returns nil if there is no
-// error, or if the caller canceled the sync.
+// Failure returns why the reported sync failed, from the error err of this sync. It returns nil if
+// err is nil, or if the caller canceled the sync.
 func (r Report) Failure(err error) *Failure {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return nil
@@ -59,8 +59,8 @@ func (r Report) Failure(err error) *Failure {
 
 // keepFailure writes f and the servers' outcomes into current.json, so that every process that
 // reads the catalog sees the failure. The catalog stays in use. The write may fail for the same
-// reason as the sync. Without a config, keepFailure adds nothing. It never changes the file of a
-// newer program.
+// reason as the sync. If the sync failed for lack of a config, keepFailure writes nothing. It never
+// changes a current.json of a newer program.
 func (r *run) keepFailure(ctx context.Context, f *Failure) {
 	if f == nil || f.Reason == FailedConfig || f.Reason == FailedNewer {
 		return

@@ -19,7 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// sharded is a catalog of n servers with two tools each, two servers in a shard.
+// sharded returns the input of a catalog of n servers. Each server has two tools, and each shard
+// has two servers.
 func sharded(t testing.TB, n int) catalog.Input {
 	in := catalog.Input{ShardTools: 4}
 	for i := range n {
@@ -32,7 +33,7 @@ func sharded(t testing.TB, n int) catalog.Input {
 	return in
 }
 
-// save stores the catalog of in and returns it.
+// save builds a catalog from in, stores it, and returns it.
 func save(t testing.TB, objects object.Store, in catalog.Input) *catalog.Snapshot {
 	t.Helper()
 	s, err := catalog.Save(t.Context(), objects, build(t, in), catalog.Current{StartedAt: day(1), SyncedAt: day(1)}, "")
@@ -50,7 +51,7 @@ func TestLoadShards(t *testing.T) {
 	snap, err := catalog.Load(t.Context(), store, nil)
 	require.OK(t, err)
 	if len(*keys) != 6 || snap.SHA256() != first.SHA256() || snap.Len() != 20 {
-		t.Errorf("%d objects are read for %d tools", len(*keys), snap.Len())
+		t.Errorf("Load read %d objects with %d tools, want 6 with 20, and the saved catalog", len(*keys), snap.Len())
 	}
 
 	*keys = nil
@@ -64,9 +65,10 @@ func TestLoadShards(t *testing.T) {
 	}
 }
 
-// If a Load runs out of time, the next Load continues there, and reads nothing again.
+// If a Load runs out of time, the next Load keeps the shards that were read, and reads only the
+// others.
 func TestLoadingGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // only a read that hangs lets time pass here
+	synctest.Test(t, func(t *testing.T) { // here, time passes only while a read hangs
 		store := &objecttest.Mem{}
 		want := save(t, store, sharded(t, 40))
 		slow, reads := false, 0
@@ -106,7 +108,7 @@ func TestLoadingGoesOn(t *testing.T) {
 			}
 		}
 		if attempts < 1 || fetches != attempts+1 || reads > 20+8*attempts {
-			t.Errorf("%d attempts, %d of them with reads, %d reads of 20 shards in all", attempts+1, fetches, reads)
+			t.Errorf("%d attempts, %d calls of OnFetch, %d reads of 20 shards in all attempts", attempts+1, fetches, reads)
 		}
 		if l.Read() != 0 {
 			t.Errorf("%d shards are kept after the load", l.Read())
@@ -114,7 +116,8 @@ func TestLoadingGoesOn(t *testing.T) {
 	})
 }
 
-// If a shard is unusable, a sync takes the tools of exactly its servers from their records.
+// If a shard is unusable, a sync takes the tools of this shard's servers from their approval
+// records. The tools of the other servers come from their shards.
 func TestSyncWithoutAShard(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, w *fixture, key string){
 		"missing": func(_ *testing.T, w *fixture, key string) { w.remove(key) },
@@ -149,18 +152,18 @@ func TestSyncWithoutAShard(t *testing.T) {
 			reader := w.load()
 			damage(t, w, catalog.Key(listed[1].SHA256))
 			if _, err := catalog.Load(t.Context(), w.Objects, nil); !errors.Is(err, catalog.ErrUnusable) && name != "another" {
-				t.Errorf("Load without a catalog = %v, want ErrUnusable", err)
+				t.Errorf("Load without a catalog in memory = %v, want ErrUnusable", err)
 			}
 			if again, err := catalog.Load(t.Context(), w.Objects, reader); err != nil || again != reader {
 				t.Errorf("Load with the damaged catalog in memory = %v, want the same catalog", err)
 			}
-			for server := range servers { // no server answers: everything comes from known data
+			for server := range servers { // no server answers, so all tools come from the shards or the records
 				w.Server(server).Outcome = transient()
 			}
 			rep := w.sync()
 			cur := w.load().Current()
 			if diff := cmp.Diff([]string{"s02", "s03"}, cur.Rebuilt); diff != "" || rep.Tools != 12 {
-				t.Errorf("taken from records, of %d tools (-want +got):\n%s", rep.Tools, diff)
+				t.Errorf("servers whose tools come from records, in a catalog of %d tools; want 12 (-want +got):\n%s", rep.Tools, diff)
 			}
 			for i := range w.load().Len() {
 				if w.load().Tool(i).Approval == nil {
@@ -173,7 +176,7 @@ func TestSyncWithoutAShard(t *testing.T) {
 
 // Format 1 of current.json has no list of shards: its snapshot is one shard. A program that knows
 // only format 1 must recognize format 2 as newer, and not as damaged. So format 2 begins with its
-// number, and has the other members of format 1 in the same places.
+// number, and the members that both formats have keep their names.
 func TestCurrentForm1(t *testing.T) {
 	w := serving(t, "read")
 	w.sync()

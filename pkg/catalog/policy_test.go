@@ -78,8 +78,8 @@ func TestLastGoodFilesRemoved(t *testing.T) {
 	}
 }
 
-// If a sync read the file before another sync changed the copy, it must not store the older file
-// again.
+// A sync may have read the file before another sync stored a newer copy. Then the first sync must
+// not replace the newer copy by the older file.
 func TestLastGoodPolicyRace(t *testing.T) {
 	w := serving(t)
 	w.Put(policy.Key, first)
@@ -89,7 +89,7 @@ func TestLastGoodPolicyRace(t *testing.T) {
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.PolicyFile.LastGood {
 			w.Objects.OnPut = nil
-			w.Put(policy.Key, "") // the operator removes it, and another sync sees that
+			w.Put(policy.Key, "") // the operator empties the file, and another sync stores the empty copy
 			w.Put(catalog.PolicyFile.LastGood, "")
 		}
 		return false, nil

@@ -12,8 +12,9 @@ import (
 // bucket rule that deletes old catalogs could delete the catalog in use.
 const storeAgain = 24 * time.Hour
 
-// publish builds the catalog, stores it and moves current.json to it, unless another process has
-// moved current.json since this run read it. It returns the SHA-256 of the catalog that was built.
+// publish builds the catalog, stores it, and writes current.json, which names it. It fails if
+// another process has written current.json since this run read it. It returns the SHA-256 of the
+// catalog that was built.
 func (r *run) publish(ctx context.Context) (built string, err error) {
 	next := r.base
 	if r.report.Built = !r.unchanged(); r.report.Built {
@@ -83,8 +84,8 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 	return false, nil
 }
 
-// input returns the input of the next catalog: the current list of each server or, without one, its
-// last list.
+// input returns the input of the next catalog: the current lists of each server, or its last lists
+// if it did not load.
 func (r *run) input(ctx context.Context) Input {
 	in := Input{Words: r.config.Value.Words, Yield: func() { r.pause(ctx) }}
 	for _, l := range r.servers {

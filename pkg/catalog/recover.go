@@ -29,9 +29,9 @@ func (s *Snapshot) Record(i int) *approval.Record {
 	return r
 }
 
-// Witness returns the number of the item whose approval record shows whether a store was emptied or
-// set back. This is the newest record that is cheap to read; if none is cheap, it is the smallest
-// record. Witness reports whether the catalog has a record.
+// Witness returns the index of an item whose approval record callers read to find out whether the
+// store was emptied or set back. This is the newest record that is cheap to read, or the smallest
+// record if none is cheap. ok is false if the catalog has no record.
 func (s *Snapshot) Witness() (witness int, ok bool) {
 	var at time.Time
 	least := 0
@@ -49,8 +49,8 @@ func (s *Snapshot) Witness() (witness int, ok bool) {
 	return witness, ok
 }
 
-// cheapRecord is the largest record that DynamoDB reads for one unit. recordRest is the usual size
-// of a record without definitions and notes.
+// cheapRecord is the size of the largest record that DynamoDB reads for one read unit. recordRest
+// is the usual size of a record without definitions and notes.
 const (
 	cheapRecord = 4 << 10
 	recordRest  = 1200
@@ -241,8 +241,8 @@ func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now 
 
 // Reconcile decides about every record that the store lost. Either the catalog's version applies
 // ([approval.KeepRestored]), or the store's version ([approval.AcceptStore]). It returns these
-// records by id. It includes records that no sync has restored. After an error, some records may be
-// reconciled.
+// records in the order of their ids, including records that no sync has restored. After an error,
+// some records may be reconciled.
 func Reconcile(ctx context.Context, approvals approval.Store, s *Snapshot, how Reconciler, actor string, now func() time.Time) (settled []approval.Record, err error) {
 	lost, err := RecoverAll(ctx, approvals, s, now)
 	if err != nil {
@@ -277,7 +277,7 @@ func reconcile(ctx context.Context, approvals approval.Store, r *approval.Record
 		return &next, &entry, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("settle %q: %w", r.ID(), err)
+		return nil, fmt.Errorf("reconcile %q: %w", r.ID(), err)
 	}
 	if !mine {
 		return nil, nil

@@ -18,7 +18,8 @@ import (
 
 const here, there = "https://here.example.com/mcp", "https://there.example.com/mcp"
 
-// place stores a config with these servers: from each name to its URL and its other keys.
+// place stores a config with these servers. The map has a server's URL by its name. Further keys of
+// the server's config may follow the URL, after a comma.
 func (w *fixture) place(servers map[string]string) {
 	w.T.Helper()
 	var parts []string
@@ -32,8 +33,8 @@ func (w *fixture) place(servers map[string]string) {
 	w.Put(config.Key, `{"mcpServers": {`+strings.Join(parts, ",")+`}}`)
 }
 
-// lock gives the server fs a tool of each kind: ok is approved, off is disabled, new waits and
-// moved changed.
+// lock gives the server fs a tool in each state: "ok" is approved, "off" is disabled, "new" is
+// pending, and "moved" is changed. The server files gets the same tools.
 func (w *fixture) lock() {
 	w.T.Helper()
 	w.Server("fs").Tools = []string{"ok", "off", "moved"}
@@ -44,7 +45,7 @@ func (w *fixture) lock() {
 	w.Server("files").Tools = w.Server("fs").Tools
 }
 
-// lockedAt returns a fixture whose only server is fs at this URL, with the tools of lock.
+// lockedAt returns a fixture whose only server is fs at this URL, with the tools of [fixture.lock].
 func lockedAt(t *testing.T, url string) *fixture {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": url})
@@ -133,7 +134,7 @@ func TestRenameAudit(t *testing.T) {
 	w.sync()
 	lines, err := w.Approvals.Audit(t.Context(), "files", approval.Cursor{}, 100)
 	if err != nil || len(lines) != 4 {
-		t.Fatalf("audit = %+v, %v, want a line each", lines, err)
+		t.Fatalf("audit = %+v, %v, want one line for each of the 4 tools", lines, err)
 	}
 	for _, e := range lines {
 		if e.Action != approval.ActionRename || e.Actor != approval.Sync || e.Note != "was fs:"+e.Tool {
@@ -169,7 +170,8 @@ func TestRenamedWhileAToolIsAway(t *testing.T) {
 	}
 }
 
-// If nothing needs approval, a tool is locked only by a refusal of a person.
+// With approval off, only a person's decision to disable or block locks a tool. The tool must stay
+// locked under every other name of its server.
 func TestRenameOfRefusedTools(t *testing.T) {
 	const off = `,"approval": "off"`
 	for _, test := range []struct {
@@ -209,7 +211,8 @@ func TestRenameOfRefusedTools(t *testing.T) {
 	}
 }
 
-// After renames back and forth, a decision under one name applies under the next.
+// If a server is renamed, and later gets its old name again, the decisions under the second name
+// apply under the old name.
 func TestRenamedBack(t *testing.T) {
 	bothWays(t, func(w *fixture) {
 		w.place(map[string]string{"fs": here})
@@ -220,7 +223,7 @@ func TestRenamedBack(t *testing.T) {
 		w.place(map[string]string{"fs": here})
 		w.sync()
 		if r := w.Record("fs:ok"); !r.Disabled {
-			w.T.Errorf("record = %+v: what was disabled under the other name is open", r)
+			w.T.Errorf("record = %+v, want it disabled as under the other name", r)
 		}
 	})
 }
@@ -271,8 +274,8 @@ func TestBaselineOfAServerThatLeft(t *testing.T) {
 	}
 }
 
-// A second name for a known address gets no baseline from a first list. The tests of
-// approval.BaselineIdentity have the spellings.
+// The first list of a second name for a known address is not approved automatically. The tests of
+// approval.BaselineIdentity have all spellings of an address.
 func TestBaselineOfAnotherSpelling(t *testing.T) {
 	for _, test := range []struct{ known, other, want string }{
 		{"http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp", "pending"},
@@ -306,7 +309,8 @@ func TestBaselineOfAnotherSpelling(t *testing.T) {
 	}
 }
 
-// In a new config, only one server of each address has the first list.
+// If a new config has two servers with the same address, only the list of one of them is approved
+// automatically.
 func TestBaselineOfTwoSpellings(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here + "?tenant=a", "b": here + "?tenant=b"})
@@ -319,7 +323,7 @@ func TestBaselineOfTwoSpellings(t *testing.T) {
 }
 
 // Data of the previous version: baselines by the exact URL, in the store and in a current.json
-// without places.
+// whose servers have no Place.
 func TestBaselineOfAnEarlierIdentity(t *testing.T) {
 	local, queried := "http://127.0.0.1:3000/mcp", here+"?tenant=a"
 	second := map[string]string{"fs": local, "q": queried, "new": "http://localhost:3000/mcp", "a": here + "?tenant=b"}

@@ -14,25 +14,26 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxBaselines is how many baselines [Current] names: all of configured servers, and others up to
-// this number.
+// maxBaselines limits the baselines that [Current] names. It names all baselines of the configured
+// servers, and baselines of other servers only until the total is maxBaselines.
 const maxBaselines = 5000
 
 // A ServerState is the state of a configured server for the next sync.
 type ServerState struct {
 	Name     string `json:"name"`
 	Identity string `json:"identity"`        // [approval.BaselineKey] of its tools, by [approval.Identity]
-	Place    string `json:"place,omitempty"` // the same key, by [approval.BaselineIdentity]; "": equal to Identity
-	From     string `json:"from,omitempty"`  // the name that it had before, until its first list under this one
+	Place    string `json:"place,omitempty"` // the same key, by [approval.BaselineIdentity]; "": it equals Identity
+	From     string `json:"from,omitempty"`  // its old name, if it was renamed and has not listed tools under Name yet
 
-	Since     time.Time `json:"since,omitzero"`      // since when its lists are unchanged, if known
-	Restored  int       `json:"restored,omitempty"`  // as in [Current], of this server
-	Forgotten bool      `json:"forgotten,omitempty"` // as in [Current]; also while it is disabled
+	Since     time.Time `json:"since,omitzero"`      // time from which its lists are unchanged; zero: unknown
+	Restored  int       `json:"restored,omitempty"`  // this server's part of [Current.Restored]
+	Forgotten bool      `json:"forgotten,omitempty"` // the store and the catalog lost its decisions, see [Current]; stays while it is disabled
 	Found     string    `json:"found,omitempty"`     // ETag of its load result, if workers load servers
 }
 
-// readTaken collects which servers had their first list, from the last catalog and from baselines
-// that an earlier version stored by name. The store may have lost its own baselines.
+// readTaken adds to r.taken the baselines of the servers that had a first list. It reads them from
+// the last catalog, because the store may have lost them, and from the baselines that an earlier
+// version of the program stored by server name.
 func (r *run) readTaken(ctx context.Context, of []*serverRun) error {
 	for _, key := range r.prev.Baselines {
 		r.taken[key] = true
@@ -61,10 +62,11 @@ func (r *run) readTaken(ctx context.Context, of []*serverRun) error {
 // approval in mode on_change.
 var kinds = []approval.Kind{approval.Tools, approval.Prompts, approval.Resources}
 
-// firstLists returns the kinds whose items are approved in mode on_change, and the baselines to
-// store afterwards. has are the kinds that l has listed; an empty list does not count. There is no
-// first list for a second name of a server, for a name that another server had before (reused), and
-// for a server whose baseline was lost.
+// firstLists returns the kinds of which l has sent its first list, so that mode on_change approves
+// the items, and the baselines to store afterwards. The keys of has are the kinds of which l lists
+// at least one item. A list does not count as the first one in three cases: the server had its
+// first list under another name, another server had l's name before (reused), or the store has lost
+// the baseline and the last catalog still names it.
 func (r *run) firstLists(ctx context.Context, l *serverRun, has map[approval.Kind]bool, reused bool) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
 	first = map[approval.Kind]bool{}
 	for _, kind := range kinds {
@@ -95,8 +97,9 @@ func (r *run) firstLists(ctx context.Context, l *serverRun, has map[approval.Kin
 	return first, due, nil
 }
 
-// hasEarlier reports whether a configured server had the first list at l's place under an earlier
-// version of the program, which stored baselines by [approval.Identity].
+// hasEarlier reports whether l or another configured server with l's [approval.BaselineIdentity]
+// had its first list under an earlier version of the program, which stored baselines by
+// [approval.Identity].
 func (r *run) hasEarlier(ctx context.Context, l *serverRun, kind approval.Kind) (bool, error) {
 	for _, other := range l.unit.servers {
 		exact := approval.Identity(other.server.URL)
@@ -130,10 +133,10 @@ func (u *unit) reused(l *serverRun) bool {
 	return listed
 }
 
-// place returns the key to which k's first lists belong.
+// place returns k's [approval.BaselineKey] by [approval.BaselineIdentity].
 func (k ServerState) place() string { return cmp.Or(k.Place, k.Identity) }
 
-// baselines returns the keys of all first lists that the server can have had.
+// baselines returns the keys under which the baselines of k are stored, if they exist.
 func (k ServerState) baselines() []string {
 	hash, _, _ := strings.Cut(k.place(), "#")
 	keys := make([]string, len(kinds))
@@ -143,7 +146,7 @@ func (k ServerState) baselines() []string {
 	return keys
 }
 
-// hasBaseline reports whether a server had its first list.
+// hasBaseline reports whether the store has the baseline of a server for a kind of list.
 func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Kind) (bool, error) {
 	key := approval.BaselineKey(identity, kind)
 	r.mu.Lock()
@@ -167,8 +170,8 @@ func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Ki
 
 // linkNames finds the other names of the configured servers. A server was renamed if one name of
 // its URL left the config and one other name was added. If a second name stayed, or two names were
-// added, it is unknown which decisions belong to which name. A rename counts until the server lists
-// its tools under the new name.
+// added, linkNames assumes no rename, because it cannot know which decisions belong to which name.
+// The old name counts until the server lists its tools under the new name.
 func (r *run) linkNames() {
 	configured := map[string]bool{}
 	places := map[string]string{} // by identity
@@ -240,7 +243,7 @@ func (u *unit) unlisted(l *serverRun) (due []observation) {
 
 // describe writes the state of the servers into cur, for the next sync.
 func (r *run) describe(cur *Current) {
-	for _, key := range r.prev.Baselines { // another sync may have added some
+	for _, key := range r.prev.Baselines { // another sync may have added keys since r began
 		r.taken[key] = true
 	}
 	cur.Servers = []ServerState{}

@@ -23,7 +23,7 @@ func (w *fixture) other(lists map[string][]string) *catalog.Syncer {
 	return catalog.NewSyncer(w.Objects, w.Approvals, listing(lists), &catalog.SyncOptions{Now: w.Clock.Now})
 }
 
-// once runs do during the next load only.
+// once calls the function do during the next load, and not during later loads.
 func (w *fixture) once(do func(ctx context.Context)) {
 	w.After = func(ctx context.Context) {
 		w.After = nil
@@ -31,8 +31,8 @@ func (w *fixture) once(do func(ctx context.Context)) {
 	}
 }
 
-// overtake begins a sync of another process and pauses it while it loads. It ends during the next
-// load of the fixture.
+// overtake begins a sync of another process, and pauses this sync while it loads servers. The sync
+// goes on and ends during the next load of the fixture's own sync.
 func (w *fixture) overtake(earlier *gatewaytest.Servers) {
 	began, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	earlier.After = func(context.Context) { close(began); <-goOn }
@@ -73,7 +73,7 @@ func TestSyncRace(t *testing.T) {
 func TestSyncRaceInTheStore(t *testing.T) {
 	w := servers(t, map[string][]string{"fs": {"read"}, "git": {"log"}})
 	// The earlier sync pauses while it loads. Then the later sync begins, and the earlier sync
-	// moves the catalog first.
+	// writes current.json first.
 	w.overtake(listing(map[string][]string{"fs": {"read"}, "git": {"log", "push"}}))
 	w.Server("git").Outcome = transient()
 	rep := w.sync()
@@ -123,7 +123,8 @@ func TestSyncRaceOfConfigs(t *testing.T) {
 
 func TestSyncWriteWithALostAnswer(t *testing.T) {
 	w := serving(t, "read")
-	// A driver that retries after a lost answer finds its own write.
+	// If the answer to a write is lost, a driver writes again, and reports a conflict with its own
+	// first write.
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.CurrentKey {
 			return true, object.ErrConflict
@@ -221,8 +222,8 @@ func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 	wantState(t, w, "fs:read: approved", "fs:write: pending")
 }
 
-// A sync uses the records instead of its cache: another process may have written records that this
-// sync then changes back.
+// A sync does not rely on its cache for records, because another process may have written them
+// since. Here the other process saw another definition, and this sync changes the record back.
 func TestRecordsOfAnotherSync(t *testing.T) {
 	w := serving(t, "read")
 	w.sync()
@@ -261,7 +262,7 @@ func TestSyncCallersShareARun(t *testing.T) {
 			wg.Go(func() {
 				rep, err := w.Syncer.Sync(t.Context())
 				if err != nil || rep.Tools != 2 {
-					t.Errorf("Sync = %d tools, %v; want the 2 tools from before the call", rep.Tools, err)
+					t.Errorf("Sync = %d tools, %v; want the 2 tools that the server listed before the call", rep.Tools, err)
 				}
 			})
 		}

@@ -16,7 +16,7 @@ import (
 // An unchangedServer is the result for one server whose items and records equal the catalog's.
 type unchangedServer struct {
 	lists    string // [outcome.Outcome.Lists]
-	records  string // their mark: see [approval.Store]
+	records  string // mark of its records: see [approval.Store]
 	kinds    map[approval.Kind]bool
 	firsts   []string // [approval.BaselineKey] of the first lists of these kinds
 	restored int
@@ -28,8 +28,8 @@ type unchangedCache struct {
 	servers         map[string]*unchangedServer
 }
 
-// cachedServer returns what the cache has of l; nil: nothing. Servers whose records depend on each
-// other, and servers that changed their names, are not cached.
+// cachedServer returns the cache entry of l, or nil if there is no usable entry. The cache has no
+// servers whose records depend on each other, and no renamed servers.
 func (r *run) cachedServer(l *serverRun) *unchangedServer {
 	if r.base == nil || r.base.sha256 != r.cache.catalog || r.config.Version != r.cache.config {
 		return nil
@@ -49,8 +49,9 @@ func (u *unit) alone() bool {
 	return len(u.servers) == 1 && len(u.names) == 1 && u.bases == nil
 }
 
-// isUnchanged reports whether the unit's server equals its cache entry. If not, the server's tools
-// are set, and so are the unit's records if they were read.
+// isUnchanged reports whether the lists and records of the unit's server are those of its cache
+// entry. If not, it sets the tools that the load omitted, because the lists equal the catalog's. It
+// may also have read the unit's records, which it then keeps in u.records.
 func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 	if !u.alone() || !u.servers[0].loaded {
 		return false, nil
@@ -77,7 +78,8 @@ func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// tookFirst reports whether this process knows that the store has these baselines.
+// tookFirst reports whether this process knows that the store has these baselines. If so, it adds
+// them to r.taken.
 func (r *run) tookFirst(keys []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,9 +115,9 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	return nil
 }
 
-// cacheServer notes the result for l, whose items and records equal the catalog's, for the next
-// run. A server with refused items is not cached, because each sync reports these. If a record is
-// written after the mark was read, the next run reads another mark.
+// cacheServer keeps the result for l for the next run. The items and records of l must equal the
+// catalog's. A server with refused items is not cached, because each sync reports these. If a
+// record is written after the mark was read, the next run reads another mark.
 func (u *unit) cacheServer(l *serverRun) {
 	if l.loaded && u.alone() && l.digest != "" && !l.refused {
 		l.toCache = &unchangedServer{lists: l.digest, records: u.recordsMark, kinds: l.kinds, restored: l.restored}

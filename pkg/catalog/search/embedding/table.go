@@ -4,7 +4,7 @@
 //
 // The program in maketable distills the table offline from a sentence encoder. The table is built
 // into the binary and read in place: opening it parses nothing and allocates nothing. Only the
-// pages that a query touches become resident.
+// memory pages that a query reads are loaded.
 //
 // The file, little endian:
 //
@@ -45,7 +45,7 @@ const (
 // for concurrent use.
 type Table struct {
 	dim, count int
-	firsts     int    // number of the first piece that begins a word
+	firsts     int    // index of the first piece that begins a word
 	offsets    string // u32 × (count+1)
 	texts      string
 	scales     string // f32 × count
@@ -54,12 +54,12 @@ type Table struct {
 
 // Default returns the built-in table.
 func Default() Table {
-	t, _ := open(builtin) // a test opens it; the zero Table would rank only by words
+	t, _ := open(builtin) // a test checks that open succeeds; with the zero Table, search ranks only by words
 	return t
 }
 
-// open reads a table in place. It checks only the head and the sizes; the methods of the Table do
-// not panic on any other content.
+// open reads a table in place. It checks only the head and the sizes. The methods of the Table do
+// not panic, whatever the rest of data is.
 func open(data string) (Table, error) {
 	if len(data) < headerSize || data[:len(magic)] != magic {
 		return Table{}, fmt.Errorf("%w: no head", errFormat)
