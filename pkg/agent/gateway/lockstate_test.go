@@ -42,7 +42,7 @@ var attempts = []attempt{
 	{"a resource", func(gw *fixture) (string, error) {
 		return gw.ask(mcp.MethodReadResource, `{"uri":"open:///it"}`)
 	}},
-	{"of a template", func(gw *fixture) (string, error) {
+	{"a resource of a template", func(gw *fixture) (string, error) {
 		return gw.ask(mcp.MethodReadResource, `{"uri":"open:///t/1"}`)
 	}},
 	{"a completion", func(gw *fixture) (string, error) {
@@ -54,7 +54,7 @@ var attempts = []attempt{
 	}},
 }
 
-// said returns the answer to an attempt.
+// said makes the attempt and returns the answer's text. refused is nil if the answer is a result.
 func (a attempt) said(gw *fixture) (text string, refused *mcp.Error) {
 	text, err := a.do(gw)
 	refused, ok := errors.AsType[*mcp.Error](err)
@@ -131,7 +131,7 @@ func TestStoppedServerIsFound(t *testing.T) {
 	}
 }
 
-// An agent whose stop is in the store now is refused. No other agent is.
+// The gateway refuses an agent as soon as the agent's stop is in the store. It serves other agents.
 func TestStoppedAgent(t *testing.T) {
 	gw := everyItem(t)
 	gw.Agent.ID = "token:ci"
@@ -179,8 +179,8 @@ func TestStoppedInTheConfig(t *testing.T) {
 	}
 }
 
-// A call reads its record and the stops, once. If no decision can make the tool callable, the call
-// reads nothing.
+// A call reads the tool's approval record once, and the stops once. If no decision can make the
+// tool callable, the call reads neither.
 func TestCallReads(t *testing.T) {
 	gw := everyItem(t)
 	var records, stops int
@@ -212,8 +212,8 @@ func slow(began *sync.WaitGroup) func(context.Context, upstream.Target, upstream
 	}
 }
 
-// Calls run when their server is stopped. All are cancelled within about a second, and
-// each agent reads that its call may have taken effect.
+// If a person stops a server, an agent or everything while its calls run, the gateway cancels these
+// calls within about a second. Each answer says that the call may have taken effect.
 func TestStoppedWhileCallsRun(t *testing.T) {
 	for name, one := range map[string]stop.Stop{"server": stoptest.Server("open"), "agent": stoptest.Agent("token:ci"), "all": stoptest.All()} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // ofTheRules returns the parts of a policy that only its authors may see: comments, scopes,
-// conditions, patterns and places.
+// conditions, patterns and line numbers.
 func ofTheRules(src string) []string {
 	out := []string{"principal", "resource", "unless", "forbid", "permit", "Action::", "Agent::", "Tool::", "does not have the attribute"}
 	for n, line := range strings.Split(src, "\n") {
@@ -28,8 +28,8 @@ func ofTheRules(src string) []string {
 	return append(out, regexp.MustCompile(`"[^"]*\*[^"]*"`).FindAllString(src, -1)...)
 }
 
-// Agents get no text of a policy except reasons, contacts and ids of rules. The policies are from
-// real needs; package policy checks their verdicts.
+// Agents get no text of a policy except reasons, contacts and ids of rules. The policies are
+// realistic. Package policy tests which tools they deny.
 func TestPolicyIsNotShown(t *testing.T) {
 	gw := newFixture(t)
 	ids := []string{

@@ -16,11 +16,12 @@ import (
 
 const six = "retrieve_tools describe_tools call_tool_read call_tool_write call_tool_destructive upstream_servers"
 
-// The menu has read_resource only if there is something to read. Nothing else changes the menu.
+// The tool list of an agent has read_resource only if the agent has a callable resource. The other
+// tools of the list are always the same.
 func TestReadResourceListed(t *testing.T) {
 	gw := everyItem(t)
 	if got := gw.menuOf(); got != six+" read_resource" {
-		t.Errorf("%s", got)
+		t.Errorf("menu with callable resources = %s", got)
 	}
 	gw.Agent.Servers = []string{"waiting", "user"}
 	if got := gw.menuOf(); got != six {
@@ -52,7 +53,7 @@ func TestReadResource(t *testing.T) {
 		{"parts", `{"contents":[{"uri":"open:///it","text":"a"},{"uri":"open:///it/2","text":"b"}]}`,
 			`{"content":[{"type":"text","text":"a"},{"type":"text","text":"open:///it/2:"},{"type":"text","text":"b"}]}`},
 		{"nothing", `{"contents":[]}`, `{"content":[{"type":"text","text":"The resource is empty."}]}`},
-		{"a part that is no object", `{"contents":[7]}`, `{"content":[{"type":"text","text":"The resource is empty."}]}`},
+		{"a part that is not an object", `{"contents":[7]}`, `{"content":[{"type":"text","text":"The resource is empty."}]}`},
 		{"a question", `{"resultType":"input_required","inputRequests":{}}`, `{"resultType":"input_required","inputRequests":{}}`},
 	} {
 		answer = tt.answer
@@ -66,7 +67,8 @@ func TestReadResource(t *testing.T) {
 	}
 }
 
-// A text that a model should read and act on is a result.
+// A refusal is the result of the tool read_resource and no JSON-RPC error, so that the model reads
+// it. The setting "locked" decides whether the result of a locked resource is an error.
 func TestReadResourceRefused(t *testing.T) {
 	for _, mode := range []string{"error", "result"} {
 		gw := everyItem(t, `"gateway":{"locked":"`+mode+`"}`)
@@ -123,7 +125,7 @@ func TestReadResourceFailed(t *testing.T) {
 	}
 }
 
-// A URI of two servers is read from the named server.
+// If two servers have the same URI, read_resource reads it from the server that the call names.
 func TestReadResourceOfOne(t *testing.T) {
 	gw := reading(t, nil, map[string][]string{"a": {"u:it"}, "b": {"u:it", "u:{+x}"}})
 	for _, server := range []string{"a", "b"} {
@@ -133,8 +135,8 @@ func TestReadResourceOfOne(t *testing.T) {
 	}
 }
 
-// upstream_servers get lists a server's locked prompts and resources, and each remediation once.
-// Counts include only tools. The list of servers has no prompts or resources.
+// The operation get of upstream_servers lists a server's locked prompts and resources, and each
+// remediation once. Its counts include only tools. The operation list has no prompts or resources.
 func TestServersGetItems(t *testing.T) {
 	gw := everyItem(t)
 	for server := range itemStatuses {
@@ -148,7 +150,7 @@ func TestServersGetItems(t *testing.T) {
 	}
 }
 
-// The answer is short, even if a server lists many items.
+// The answer has at most 8 KiB, even if a server lists many items.
 func TestServersGetItemsBounded(t *testing.T) {
 	items := map[string][]string{}
 	for i := range 300 {
@@ -173,8 +175,8 @@ func TestServersGetItemsBounded(t *testing.T) {
 	}
 }
 
-// No answer contains an item out of the agent's scope, and no list of the agent contains a locked
-// item.
+// No answer contains an item out of the agent's scope. The agent's lists of tools, prompts and
+// resources contain no locked item.
 func TestItemsLeaveNoTrace(t *testing.T) {
 	plain, full := newFixture(t), newFixture(t)
 	for _, gw := range []*fixture{plain, full} {

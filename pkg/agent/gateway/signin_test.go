@@ -16,7 +16,7 @@ import (
 func TestReadsOfSignIn(t *testing.T) {
 	type reads struct{ records, reads, documents int }
 	signIn := connection.Key("open", "https://open.example.com/mcp")
-	counts := map[string]map[string]reads{} // of each attempt
+	counts := map[string]map[string]reads{} // by case and by name of the attempt
 	for name, o := range map[string]struct{ able, connected bool }{
 		"cannot sign in": {false, true}, "not connected": {true, false}, "connected": {true, true},
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/tokens"
 )
 
-// queriesOf returns the queries of graded sets.
+// queriesOf returns the queries in these files. Each file is a set of queries with graded answers.
 func queriesOf(t *testing.T, paths ...string) (out []string) {
 	t.Helper()
 	for _, path := range paths {
@@ -26,7 +26,7 @@ func queriesOf(t *testing.T, paths ...string) (out []string) {
 	return out
 }
 
-// cost returns the mean number of tokens of an answer with limit results.
+// cost returns the mean number of tokens of a search's answer with at most limit results.
 func (gw *fixture) cost(queries []string, limit int) float64 {
 	gw.T.Helper()
 	total := 0
@@ -38,7 +38,7 @@ func (gw *fixture) cost(queries []string, limit int) float64 {
 	return float64(total) / float64(len(queries))
 }
 
-// wantCost checks the mean number of tokens (cl100k) of five and of ten results.
+// wantCost checks the mean number of tokens (cl100k) of answers with five and with ten results.
 func (gw *fixture) wantCost(queries []string, mostFive, mostTen float64) {
 	gw.T.Helper()
 	five, ten := gw.cost(queries, 5), gw.cost(queries, 10)
@@ -51,8 +51,9 @@ func (gw *fixture) wantCost(queries []string, mostFive, mostTen float64) {
 	}
 }
 
-// TestRetrieveTokens measures 527 real tools, as JSON with a quarter of the queries of all graded
-// sets, which has the same mean, and as lines with the queries of the smallest set.
+// TestRetrieveTokens measures searches in 527 real tools. For answers in JSON it uses every fourth
+// query of all graded sets, because the mean is the same as with all queries. For answers in lines
+// it uses the queries of the smallest set.
 func TestRetrieveTokens(t *testing.T) {
 	data := local.Data(t, ".")
 	paths := []string{filepath.Join(data, "retrieval-dev", "golden.json")}
@@ -69,7 +70,8 @@ func TestRetrieveTokens(t *testing.T) {
 	gw.wantCost(queriesOf(t, paths[0]), 270, 400)
 }
 
-// TestRetrieveTokensOfOwnSet measures the project's small set, which always exists.
+// TestRetrieveTokensOfOwnSet measures the small set of tools that is in this repository, so that it
+// runs without downloaded data.
 func TestRetrieveTokensOfOwnSet(t *testing.T) {
 	raw, err := os.ReadFile("../../catalog/search/testdata/tools.json")
 	require.OK(t, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The golden file has three calls, each as the output of the five event writers.
+// The golden file has what the five writers of call events write about three calls.
 func TestCallEvent(t *testing.T) {
 	var out local.Buffer
 	spans := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -29,7 +29,7 @@ func HeldOpen(h http.Handler) int {
 	return len(holder.streams)
 }
 
-// NoteEnded records that a session of the agent has ended, without storing it.
+// NoteEnded adds an ended session of the agent to e in memory, and writes nothing to a store.
 func NoteEnded(e *EndedSessions, a identity.Agent) error {
 	t := newSession(a, mcp.VersionLegacy, nil)
 	return e.note(&t)

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Limits for a call's messages to its client, independent of its server.
+// Limits for the messages of one call to its client. They are the same for all servers.
 const (
 	maxEvent    = 64 << 10 // bytes of a notification
 	maxWaiting  = 1 << 20  // bytes of notifications that wait for the client to read
@@ -22,10 +22,11 @@ const (
 	logBurst, logRate           = 200, 100 // log messages; a surplus message is dropped
 )
 
-// A queue holds the messages for a client, in order. It keeps only the newest progress.
+// A queue holds the messages of one call for its client, in order. If a progress event waits in the
+// queue, a newer one replaces it.
 type queue struct {
 	token json.RawMessage // of the requested progress; nil: none
-	level mcp.LogLevel    // the lowest log level that the client requested
+	level mcp.LogLevel    // the lowest log level that the client requested; 0: no log messages
 
 	events       []event
 	bytes        int
@@ -95,7 +96,7 @@ func (q *queue) addLog(params rawjson.Object) bool {
 	return q.put(notification(mcp.NotificationMessage, params))
 }
 
-// hasRoom reports whether there is room for a notification.
+// hasRoom reports whether the limits allow one more notification, with these params.
 func (q *queue) hasRoom(params rawjson.Object) bool {
 	n := size(params)
 	return n <= maxEvent && q.bytes+n <= maxWaiting
@@ -117,8 +118,8 @@ func (q *queue) put(message []byte) bool {
 }
 
 // next removes and returns the next message. If no message may be sent now, it returns nil and the
-// time until a message may be sent. If last is set, the last event follows: next then returns each
-// message without a wait, and finally the number of dropped messages.
+// time until a message may be sent. If last is set, the call has ended: next then returns each
+// message without a wait, and at the end a message with the number of dropped log messages.
 func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Duration) {
 	wait = math.MaxInt64
 	for i, e := range q.events {

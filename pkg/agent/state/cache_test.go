@@ -8,7 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Requests of one key share a view. Two agents that differ in any way must have different keys.
+// Requests with the same key share a cached view. So two agents that differ in any way must have
+// different keys.
 func TestAgentKey(t *testing.T) {
 	agents := []identity.Agent{
 		{}, {ID: "a"}, {ID: `a""`}, {Human: "a"}, {Subject: "a"}, {Way: "a"},
@@ -33,7 +34,7 @@ func TestAgentKey(t *testing.T) {
 			differs = differs || !reflect.DeepEqual(reflect.ValueOf(a).Field(i).Interface(), none.Field(i).Interface())
 		}
 		if !differs {
-			t.Errorf("no agent here differs in its field %s", none.Type().Field(i).Name)
+			t.Errorf("no agent of the test sets the field %s", none.Type().Field(i).Name)
 		}
 	}
 	if key := agentKey(identity.Agent{Claims: map[string]any{"a": func() {}}}); key != "" {
