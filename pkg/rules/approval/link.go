@@ -6,9 +6,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Link returns the address of the page where a person decides about an item, below base, the
-// gateway's own address; "" if base is empty. The page of a resource is named by the SHA-256 of
-// its URI.
+// Link returns the address of the page on which a person decides about an item. base is the
+// gateway's own address. If base is "", Link returns "". The address of a resource's page has the
+// SHA-256 of the resource's URI, because a URI cannot be part of a path.
 func Link(base string, id tool.ID) string {
 	if base == "" {
 		return ""

@@ -8,15 +8,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An IAM trusts API Gateway to name the signer of a request with AWS credentials. The signer's ARN
-// is the agent's id.
+// An IAM accepts requests that their sender signed with AWS credentials. It trusts API Gateway to
+// verify the signature and to name the signer. The signer's ARN is the agent's id.
 type IAM struct {
 	// Signer returns the ARN from the event's request context, "" if the route requires no
 	// signature. It must read nothing that the sender of a request can set.
 	Signer func(context.Context) string
 
-	Servers []string    // visible to a signed caller
-	Tiers   []tool.Tier // that a signed caller may call
+	Servers []string    // servers that a signer may see
+	Tiers   []tool.Tier // tiers that a signer may call
 	Admins  []string    // ARNs that may use the admin API; an * matches any text
 }
 

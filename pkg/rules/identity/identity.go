@@ -28,7 +28,7 @@ type Agent struct {
 	Way      string         // how it proved its identity; policies read it as principal.kind
 	Servers  []string       // servers it may see; one "*" means every server
 	Tiers    []tool.Tier    // tiers it may call
-	Toolsets []string       // toolsets that bound its selection; nil: no bound
+	Toolsets []string       // toolsets that limit the tools it may select; nil: no limit
 	Rights   Rights         // what it may do at /admin; unrelated to tools
 	Claims   map[string]any // further facts that policies read; see [ClaimMap]
 }

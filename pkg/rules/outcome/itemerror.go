@@ -2,8 +2,8 @@ package outcome
 
 import "fmt"
 
-// itemMessage is [CallError.Message] for a prompt or a resource, if the text for tools does not
-// apply; "": it applies.
+// itemMessage returns the text of [CallError.Message] for a request of a prompt or a resource. It
+// returns "" if the text for tools is right for this request too.
 func (e *CallError) itemMessage(serverID string) string {
 	switch {
 	case e.Item == "" || !e.Delivered:

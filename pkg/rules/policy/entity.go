@@ -22,7 +22,8 @@ const (
 	actionType   = cedar.EntityType("Action")
 )
 
-// typeOf returns the type of the entities of a kind, and the action on them.
+// typeOf returns the Cedar type of the items of kind k, and the action of a request for such an
+// item.
 func typeOf(k tool.Kind) (t cedar.EntityType, action cedar.EntityUID) {
 	name := cedar.String("call")
 	switch t = toolType; k {
@@ -34,7 +35,7 @@ func typeOf(k tool.Kind) (t cedar.EntityType, action cedar.EntityUID) {
 	return t, cedar.NewEntityUID(actionType, name)
 }
 
-// entities has the agent and the one item that a verdict is about.
+// entities are the two entities of a verdict: the agent and the item.
 type entities struct {
 	agent, tool cedar.Entity
 }
@@ -50,8 +51,8 @@ func (e *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return cedar.Entity{}, false
 }
 
-// agentEntity maps the agent's claims to attributes. Claims named id and kind are replaced by what
-// the gateway itself verified.
+// agentEntity maps the agent's claims to attributes. The attributes id and kind are always the ID
+// and Way that the gateway verified, even if a claim has such a name.
 func agentEntity(agent identity.Agent) cedar.Entity {
 	attrs := cedar.RecordMap{}
 	for name, claim := range agent.Claims {
@@ -67,8 +68,9 @@ func agentEntity(agent identity.Agent) cedar.Entity {
 }
 
 // toolEntity maps a tool's effective hints to attributes. A missing hint has MCP's default, which
-// is the riskier value. It sets only the attributes in reads, or all if reads is nil: making an
-// attribute costs more than evaluating a rule.
+// is the riskier value. It sets only the attributes that are keys of reads, the attributes that
+// the rules use, because making an attribute costs more than evaluating a rule. A nil reads means
+// all attributes.
 func toolEntity(t Tool, reads map[cedar.String]bool) cedar.Entity {
 	attrs := cedar.RecordMap{}
 	set := func(name cedar.String, v cedar.Value) {
@@ -98,9 +100,9 @@ func is(hint *bool, unsaid bool) bool {
 	return *hint
 }
 
-// value maps a JSON value to Cedar's; nil for null. A number with a fraction becomes a decimal, or
-// a string if it does not fit: a claim that exists must never look absent, because "has" would
-// then skip the rule.
+// value maps a JSON value to a Cedar value, and null to nil. A number becomes a long, a decimal, or
+// a string if neither type can hold it. A claim that exists must never look absent, because a rule
+// that tests for the claim with "has" would then not apply.
 func value(v any) cedar.Value {
 	switch v := v.(type) {
 	case nil:
@@ -130,7 +132,7 @@ func value(v any) cedar.Value {
 		}
 		return cedar.NewRecord(attrs)
 	}
-	// A token decoder or a test may pass other types than JSON's own.
+	// A token decoder or a test may pass Go types that encoding/json does not produce.
 	switch r := reflect.ValueOf(v); r.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return cedar.Long(r.Int())
@@ -144,7 +146,7 @@ func number(f float64) cedar.Value {
 	switch whole := f == math.Trunc(f); {
 	case whole && math.Abs(f) <= 1<<53:
 		return cedar.Long(f)
-	case !whole && math.Abs(f) < 1<<49: // false for NaN and Inf; a decimal ends near 2^49.7
+	case !whole && math.Abs(f) < 1<<49: // false for NaN and Inf; the largest decimal is near 2^49.7
 		if d, err := cedar.NewDecimalFromFloat(f); err == nil {
 			return d
 		}

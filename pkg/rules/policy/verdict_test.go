@@ -38,7 +38,7 @@ func TestVerdictOfLists(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		policy *Policy
-		rest   Verdict // of tools that no list denies
+		rest   Verdict // verdict on the tools that no list denies
 	}{
 		{"empty policy", Empty(), Verdict{Denied: lock.No}},
 		{"no policy could be read", nil, Verdict{}},
@@ -121,10 +121,10 @@ func TestVerdictOfForgedClaims(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := mustParse(t, "forbid(principal, action, resource) unless { "+tt.passes+" };")
 			if v := p.Verdicts(cfg, forger, tools)[0]; v.Denied != lock.Yes {
-				t.Errorf("the JWT's verdict is %v, want denied", v.Denied)
+				t.Errorf("the verdict on the agent with forged claims is %v, want denied", v.Denied)
 			}
 			if v := p.Verdicts(cfg, tt.agent, tools)[0]; v.Denied != lock.No {
-				t.Errorf("the verdict of the intended agent is %v, want permitted", v.Denied)
+				t.Errorf("the verdict on the intended agent is %v, want permitted", v.Denied)
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func TestEvaluations(t *testing.T) {
 	}
 }
 
-// More rules never permit what fewer rules deny.
+// If rules are added to a policy, they never permit a tool that the policy denied before.
 func TestVerdictsAreMonotone(t *testing.T) {
 	cfg := servers(t, "", "files", "infra", "payroll", "web")
 	var sources []string
@@ -179,7 +179,7 @@ func TestVerdictsAreMonotone(t *testing.T) {
 		if src, ok := strings.CutSuffix(name, ".cedar"); ok {
 			b, err := os.ReadFile("testdata/policies/" + src + ".cedar")
 			require.OK(t, err)
-			sources = append(sources, strings.ReplaceAll(string(b), "@id(", "@was(")) // ids are unique in a file
+			sources = append(sources, strings.ReplaceAll(string(b), "@id(", "@was(")) // ids must be unique in a file
 		}
 	}
 	strength := map[lock.Fact]int{lock.No: 0, lock.Unknown: 1, lock.Yes: 2}
@@ -191,7 +191,7 @@ func TestVerdictsAreMonotone(t *testing.T) {
 				fewer, more := one.Verdicts(cfg, agent, catalog()), two.Verdicts(cfg, agent, catalog())
 				for i := range fewer {
 					if strength[more[i].Denied] < strength[fewer[i].Denied] {
-						t.Fatalf("%s for %s: %v becomes %v with\n%s\nbeside\n%s", catalog()[i].ID, agent.ID, fewer[i].Denied, more[i].Denied, b, a)
+						t.Fatalf("%s for %s: %v becomes %v if the rules\n%s\nare added to\n%s", catalog()[i].ID, agent.ID, fewer[i].Denied, more[i].Denied, b, a)
 					}
 				}
 			}

@@ -12,14 +12,14 @@ func TestPlainWords(t *testing.T) {
 	for _, tt := range []struct{ name, before, now, want string }{
 		{"nothing", "", "", ""},
 		{"the same", "Reads a file.", "Reads a file.", "  Reads a file.\n"},
-		{"one other word", "Reads a file.", "Reads a folder.", "  Reads a\n- file\n+ folder\n  .\n"},
+		{"one changed word", "Reads a file.", "Reads a folder.", "  Reads a\n- file\n+ folder\n  .\n"},
 		{"text far from the change", long + "old" + " " + long, long + "new" + " " + long,
 			"@@ 280 characters the same @@\n  " + strings.TrimSpace(long[280:]) + "\n- old\n+ new\n   " + strings.TrimSpace(long[:119]) + "\n@@ 281 characters the same @@\n"},
 		{"lines", "a\nb\n", "a\nc\nd\n", "  a\n- b\n+ c\n+ d\n  \n"},
-		{"a blank", "a b", "a  b", "  a\n- ⟨U+0020⟩\n+ ⟨U+0020⟩⟨U+0020⟩\n  b\n"},
-		{"a line end", "a\nb", "a\n\nb", "  a\n+ ⟨U+000A⟩\n  b\n"},
+		{"one more blank", "a b", "a  b", "  a\n- ⟨U+0020⟩\n+ ⟨U+0020⟩⟨U+0020⟩\n  b\n"},
+		{"one more line end", "a\nb", "a\n\nb", "  a\n+ ⟨U+000A⟩\n  b\n"},
 		{"a hidden character", "pay pal", "pay \u200bpal", "  pay\n+ ⟨U+200B⟩\n  pal\n"},
-		{"text that looks like a sign", "x", "x\n- y\n@@ 3 lines the same @@", "  x\n+\n+ - y\n+ @@ 3 lines the same @@\n"},
+		{"text that looks like a line of the output", "x", "x\n- y\n@@ 3 lines the same @@", "  x\n+\n+ - y\n+ @@ 3 lines the same @@\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := review.PlainWords(tt.before, tt.now); trimmed(got) != trimmed(tt.want) {
@@ -49,7 +49,7 @@ func TestPlainLines(t *testing.T) {
 	}
 }
 
-// For all texts, each line has the sign of its change.
+// For all texts, each line begins with a sign: "+", "-", "@@ " or two blanks.
 func FuzzPlain(f *testing.F) {
 	f.Add("a b c", "a\n@@ c\r\n")
 	f.Add("", "\u202e")

@@ -26,17 +26,18 @@ func (k Kind) String() string {
 	return string(k)
 }
 
-// An ID names one item of one server. The text form of a tool's is "server:tool"; the first colon
-// splits it, so a server's name has no colon. A prompt has "server:prompt:name", and a resource
-// "server:resource:" and its URI; no tool has a colon in its name.
+// An ID names one item of one server. The text form of a tool's id is "server:tool". The first
+// colon ends the server's name, so this name has no colon. The id of a prompt is
+// "server:prompt:name", and the id of a resource is "server:resource:" and its URI. No tool has a
+// colon in its name.
 type ID struct {
 	Server string
 	Name   string // the URI of a resource, or the URI template of a template
 	Kind   Kind
 }
 
-// ParseID reads the result of [ID.String]. No part may be empty; nothing else is checked, so that
-// every id that does not exist is looked up and not found, even a malformed one.
+// ParseID reads the result of [ID.String]. No part may be empty. ParseID checks nothing else:
+// a look-up of a malformed id finds nothing, like a look-up of any other unknown id.
 func ParseID(s string) (ID, error) {
 	server, name, _ := strings.Cut(s, ":")
 	id := ID{Server: server, Name: name}
@@ -80,8 +81,8 @@ func (id ID) Key() string {
 	return id.local()
 }
 
-// Sum returns the SHA-256 of the item's name in lower-case hex. It replaces a resource's URI that
-// is too long, or cannot be part of a path.
+// Sum returns the SHA-256 of the item's name in lower-case hex. It stands for the URI of a resource
+// in places where a URI is too long, or cannot be part of a path.
 func (id ID) Sum() string {
 	sum := sha256.Sum256([]byte(id.Name))
 	return hex.EncodeToString(sum[:])

@@ -16,12 +16,12 @@ func TestTier(t *testing.T) {
 		a    tool.Annotations
 		want tool.Tier
 	}{
-		{"nothing said is destructive", tool.Annotations{}, tool.Destructive},
+		{"no hint means destructive", tool.Annotations{}, tool.Destructive},
 		{"read-only", tool.Annotations{ReadOnlyHint: yes}, tool.Read},
-		{"read-only wins over destructive, which means nothing then", tool.Annotations{ReadOnlyHint: yes, DestructiveHint: yes}, tool.Read},
-		{"not read-only alone is destructive", tool.Annotations{ReadOnlyHint: no}, tool.Destructive},
+		{"read-only wins over destructive", tool.Annotations{ReadOnlyHint: yes, DestructiveHint: yes}, tool.Read},
+		{"not read-only without another hint is destructive", tool.Annotations{ReadOnlyHint: no}, tool.Destructive},
 		{"not destructive is write", tool.Annotations{DestructiveHint: no}, tool.Write},
-		{"neither is write", tool.Annotations{ReadOnlyHint: no, DestructiveHint: no}, tool.Write},
+		{"neither read-only nor destructive is write", tool.Annotations{ReadOnlyHint: no, DestructiveHint: no}, tool.Write},
 		{"destructive", tool.Annotations{DestructiveHint: yes}, tool.Destructive},
 		{"other hints change nothing", tool.Annotations{IdempotentHint: yes, OpenWorldHint: no}, tool.Destructive},
 	} {
@@ -66,13 +66,13 @@ func TestOverride(t *testing.T) {
 	}{
 		{"nothing over nothing", tool.Annotations{}, tool.Annotations{}, tool.Annotations{}},
 		{
-			"what the operator does not say stays",
+			"hints that the operator does not set stay",
 			tool.Annotations{Title: "t", ReadOnlyHint: yes, OpenWorldHint: no},
 			tool.Annotations{},
 			tool.Annotations{Title: "t", ReadOnlyHint: yes, OpenWorldHint: no},
 		},
 		{
-			"what the operator says wins, true or false",
+			"hints that the operator sets win, true or false",
 			tool.Annotations{Title: "t", ReadOnlyHint: yes, DestructiveHint: yes, IdempotentHint: no},
 			tool.Annotations{Title: "o", ReadOnlyHint: no, DestructiveHint: no, IdempotentHint: yes, OpenWorldHint: yes},
 			tool.Annotations{Title: "o", ReadOnlyHint: no, DestructiveHint: no, IdempotentHint: yes, OpenWorldHint: yes},

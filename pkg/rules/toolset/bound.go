@@ -11,8 +11,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Bound has what the operator offers, resolved against a [Universe]. It is immutable. [Compile]
-// makes one for each Universe; [Bound.Select] then works on sets.
+// A Bound has the items that the operator offers, as numbers of a [Universe]. It is immutable.
+// [Compile] resolves the names of the config once for each Universe, so that [Bound.Select] only
+// combines sets.
 type Bound struct {
 	tools     []Tool
 	servers   []Server
@@ -21,33 +22,34 @@ type Bound struct {
 	own       [][]int                // server → its tools and other items, ascending
 	kinds     map[tool.Kind]tool.Set // all items, by kind
 	allLoaded bool                   // every server is loaded
-	readOnly  tool.Set               // tools that are read-only, and every other item
+	readOnly  tool.Set               // read-only tools, and all prompts and resources
 
 	groups map[string]*group // by folded name
 	sorted []*group          // all groups except whole, by name
 	whole  *group            // all items
 
-	offered      *group // the toolsets and enabled tools, including disabled ones
-	onlyReadOnly bool   // the operator's switch
+	offered      *group // items of the config's toolsets and enabled list, even if its disabled list has them too
+	onlyReadOnly bool   // the config offers only read-only tools
 	warnings     config.Faults
 }
 
-// names are the items of the servers by their names.
+// names finds the items of the servers by id and by bare name.
 type names struct {
 	byID   map[tool.ID]int
 	byName map[string][]int // bare name → tools, in order
 }
 
-// A group is one toolset, or the union of several. Each server has a group. Its group has only the
-// list, because sets for all servers would grow with the square of the catalog.
+// A group is one toolset, or the union of several. Each server has a group too. A server's group
+// has only the list own and no set, because the sets of all servers would need memory that grows
+// with the square of the catalog.
 type group struct {
 	name    string
 	tools   tool.Set // and prompts and resources; nil: only the items in own
 	own     []int    // items of the servers that the group is named after, ascending
-	pattern pattern  // unknown tools that would be in the group
+	pattern pattern  // tools that are unknown until a server loads, and would be in the group
 }
 
-// join adds the items of other to g, which has a set.
+// join adds the items of other to g. The set g.tools must not be nil.
 func (g *group) join(other *group) {
 	g.tools.AddAll(other.tools)
 	for _, i := range other.own {
@@ -106,7 +108,7 @@ func Compile(cfg *config.Config, u Universe) *Bound {
 	return b
 }
 
-// Warnings returns faults in the operator's names and toolsets that the servers' lists show.
+// Warnings returns the faults in the config's names and toolsets that only the servers' lists show.
 func (b *Bound) Warnings() config.Faults { return slices.Clone(b.warnings) }
 
 func (b *Bound) warn(message, path string, i int) {
@@ -150,7 +152,7 @@ func newBound(u Universe) *Bound {
 	return b
 }
 
-// allOwn returns the items of each server, all in one array.
+// allOwn returns the items of each server. The lists share one array.
 func (b *Bound) allOwn() [][]int {
 	serverOf, count, last := make([]int, len(b.tools)), make([]int, len(b.servers)), -1
 	for i, t := range b.tools {
@@ -191,8 +193,8 @@ func (b *Bound) allNames() names {
 	return n
 }
 
-// addGroups makes a group of each server and of each named toolset. If several names are equal
-// after folding, the group has the tools of all.
+// addGroups makes a group for each server and for each toolset of the config. Names that are equal
+// after folding share one group, which has the tools of all of them.
 func (b *Bound) addGroups(cfg *config.Config) {
 	named := func(name string) *group {
 		g := b.groups[fold(name)]
@@ -220,7 +222,7 @@ func (b *Bound) addGroups(cfg *config.Config) {
 	slices.SortFunc(b.sorted, func(x, y *group) int { return strings.Compare(x.name, y.name) })
 }
 
-// addServer adds everything of a server.
+// addServer adds all items of a server to g, and the tools that it may have once it is loaded.
 func (b *Bound) addServer(g *group, server int) {
 	g.pattern.servers = append(g.pattern.servers, server)
 	if g.own == nil {
@@ -234,7 +236,7 @@ func (b *Bound) addServer(g *group, server int) {
 // addGlob adds the items of a server that have id's kind and match its name, and reports whether
 // there are any.
 func (b *Bound) addGlob(g *group, server int, id tool.ID) (found bool) {
-	g.pattern.servers = append(g.pattern.servers, server) // other matches are unknown
+	g.pattern.servers = append(g.pattern.servers, server) // of a server that is not loaded, further matches are unknown
 	for _, i := range b.own[server] {
 		if own := b.tools[i].ID; own.Kind == id.Kind && tool.MatchGlob(id.Name, own.Name) {
 			g.tools.Add(i)
@@ -244,9 +246,9 @@ func (b *Bound) addGlob(g *group, server int, id tool.ID) (found bool) {
 	return found
 }
 
-// addEntry adds the items of a config entry to g: "server:tool", "server:*" or a bare name, or the
-// name or glob of prompts or resources. problem is "Unknown", or "Ambiguous" for a bare name of
-// several tools, which then adds none.
+// addEntry adds the items that a config entry names to g. An entry is "server:tool", "server:*", a
+// bare name, or the id or glob of prompts or resources. problem is "", "Unknown" or "Ambiguous". A
+// bare name that several tools have is ambiguous, and adds none of them.
 func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	id, err := tool.ParseID(entry)
 	if err != nil {
@@ -283,7 +285,7 @@ func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	return ""
 }
 
-// checkWords warns about words that find no tool, because no tool of their server matches.
+// checkWords warns about search words whose glob matches no tool of its server.
 func (b *Bound) checkWords(words config.Words) {
 	for _, w := range words {
 		id, err := tool.ParseID(w.Glob)
@@ -297,8 +299,9 @@ func (b *Bound) checkWords(words config.Words) {
 	}
 }
 
-// disable warns about names that deny nothing, because a typo in a deny list fails open. It also
-// warns if no offered tool stays callable. Without servers it gives no warnings.
+// disable warns about disabled names that deny nothing, because a typo in a deny list fails open.
+// It also warns if the names deny every offered tool. It omits this second warning if there are no
+// servers, or if a server is not loaded.
 func (b *Bound) disable(entries []string) {
 	denied := b.newGroup("")
 	for i, entry := range entries {
