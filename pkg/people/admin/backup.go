@@ -12,9 +12,9 @@ import (
 
 // registerBackup adds the operation that returns a copy of the approvals.
 func (a *api) registerBackup(h huma.API) {
-	const what = "a bbolt database, which portcullis approvals restore accepts; it has the " +
-		"digests of tokens and sessions"
-	op := post("backup-approvals", "/admin/approvals/backup", "Get a consistent, verified copy of the store of the approvals; the audit records who took it")
+	const what = "a bbolt database for the command portcullis approvals restore; it contains " +
+		"the digests of tokens and sessions"
+	op := post("backup-approvals", "/admin/approvals/backup", "Get a consistent, verified copy of the store of the approvals; the audit records who got the copy")
 	op.Responses = map[string]*huma.Response{"200": {Description: what, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}
 	op.Errors = []int{http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusInsufficientStorage}
 	huma.Register(h, op, func(ctx context.Context, _ *struct{}) (*huma.StreamResponse, error) {
@@ -27,7 +27,7 @@ func (a *api) registerBackup(h huma.API) {
 			hc.SetHeader("Content-Type", "application/octet-stream")
 			hc.SetHeader("Content-Disposition", fmt.Sprintf(`attachment; filename="approvals-%s.db"`, a.service.Now().UTC().Format("20060102T150405Z")))
 			hc.SetHeader("Content-Length", strconv.FormatInt(size, 10))
-			_, _ = io.Copy(hc.BodyWriter(), c) // a shorter answer than Content-Length tells the client that the copy is incomplete
+			_, _ = io.Copy(hc.BodyWriter(), c) // if this fails, the body is shorter than Content-Length, so the client knows that the copy is incomplete
 		}}, nil
 	})
 }

@@ -106,7 +106,7 @@ func TestDecideWithoutARecord(t *testing.T) {
 	}
 }
 
-// All actions of a person through the API, with the tool's answer after each.
+// After each action of a person, the answer of the API has the tool's new state.
 func TestVerbs(t *testing.T) {
 	h := newFixture(t)
 	hash := h.Hash("mail/send")

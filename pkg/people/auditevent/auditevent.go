@@ -12,8 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// LineOf returns an entry of the items' audit as a line. The time of the line is when the store
-// wrote the entry. Earlier programs stored a counter there; then it is the time of the action.
+// LineOf returns an entry of the items' audit as a line. The time of the line is e.Written, the
+// time at which the store wrote the entry. Earlier programs stored a counter in e.Written. For
+// their entries, LineOf uses e.At, the time of the action.
 func LineOf(e approval.Entry) audit.Line {
 	at := e.Written
 	if at.Year() < 2000 {

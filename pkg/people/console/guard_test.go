@@ -59,7 +59,7 @@ func TestGuardCallers(t *testing.T) {
 		actor  func(*http.Request) (decide.Actor, error)
 		status int
 	}{
-		"nobody configured": {nil, http.StatusUnauthorized},
+		"no actor function": {nil, http.StatusUnauthorized},
 		"no name":           {func(*http.Request) (decide.Actor, error) { return decide.Actor{Rights: identity.Everything()}, nil }, http.StatusUnauthorized},
 		"any error": {func(*http.Request) (decide.Actor, error) {
 			return decide.Actor{Name: "ann"}, errors.New("key set at 10.0.0.1")
@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 		detail    string
 	}{
 		"nothing sent":   {scoped(identity.Missing), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", ` + where, "credentials are required: send " + send},
-		"bad":            {scoped(identity.Invalid), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", error="invalid_token", ` + where, "the credentials are not valid: send " + send},
+		"invalid":        {scoped(identity.Invalid), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", error="invalid_token", ` + where, "the credentials are not valid: send " + send},
 		"not an admin":   {scoped(identity.Scope), open, http.StatusForbidden, `Bearer realm="portcullis admin", error="insufficient_scope", ` + where, "you may not use the admin API: send " + send},
 		"no scope named": {refusing(identity.Missing), console.Challenge{Send: "the key"}, http.StatusUnauthorized, `Bearer realm="portcullis admin"`, "credentials are required: send the key"},
 		"shut":           {refusing(identity.Missing), console.Challenge{Shut: "set BootstrapSha256"}, http.StatusForbidden, "", "set BootstrapSha256"},
@@ -152,8 +152,8 @@ func TestGuardHeaders(t *testing.T) {
 	}
 }
 
-// A gateway on one machine has no sign-in, so it must refuse the requests of a web page whose host
-// name resolves to loopback.
+// A gateway on one machine has no sign-in. So it must refuse the requests of a web page whose host
+// name resolves to loopback (DNS rebinding).
 func TestGuardReboundNames(t *testing.T) {
 	h := newFixture(t)
 	server := httptest.NewServer(console.New(h.Console))
@@ -181,7 +181,8 @@ func TestGuardReboundNames(t *testing.T) {
 	}
 }
 
-// Without credentials, no request to a public address reaches the API, with any method.
+// Some paths of the console need no credentials. A request without credentials to such a path never
+// reaches the API, whatever its method.
 func TestGuardPublic(t *testing.T) {
 	h := newFixture(t)
 	var reached []string

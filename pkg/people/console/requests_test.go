@@ -36,7 +36,7 @@ func (h *fixture) confirms() {
 	h.Sync()
 }
 
-// wishes writes the text of the agent's user for a request.
+// wishes stores what the agent's user wrote about a request: the reason and the minutes.
 func (h *fixture) wishes(a request.Agent, id, why string, minutes int) {
 	h.T.Helper()
 	_, err := request.ChangeList(h.T.Context(), h.Requests(), a, func(all request.List) (request.List, string, json.RawMessage, error) {
@@ -46,7 +46,8 @@ func (h *fixture) wishes(a request.Agent, id, why string, minutes int) {
 	require.OK(h.T, err)
 }
 
-// verdict sends the form of a request's page, with the values of the page.
+// verdict opens a request's page, and sends its form with this verdict and with the hidden values
+// of the page. After a redirect it returns the next page.
 func (h *fixture) verdict(id, verdict string, more ...string) (status int, page string) {
 	h.T.Helper()
 	at := "/admin/requests/" + id
@@ -109,7 +110,7 @@ func approverOf(servers ...string) identity.Rights {
 	return identity.Rights{Role: identity.Approver, Servers: servers}
 }
 
-// If the requests cannot be read, the inbox says so and shows the rest.
+// If the requests cannot be read, the inbox says so, and still shows the items that wait.
 func TestRequestsUnread(t *testing.T) {
 	h := newFixture(t)
 	h.Asks(bot, "mail:send", "", "")
@@ -144,8 +145,8 @@ func TestRequestPage(t *testing.T) {
 	}
 }
 
-// The page of a request is short for texts and definitions of any length. A poll gets an empty
-// answer until something changes. A page with typed text does not poll.
+// A page of a request polls for changes. A poll gets an empty answer until the request changes. A
+// page with typed text does not poll, so that the text stays.
 func TestRequestPagesPoll(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(bot, "mail:send", "", "")
@@ -207,11 +208,11 @@ func TestRequestGrantIsEnded(t *testing.T) {
 	says(t, page, "Ended. The gateway refuses the next call.", "ended by a person", "done")
 	lacks(t, page, `id="decide"`)
 	if status != http.StatusSeeOther {
-		t.Errorf("%d", status)
+		t.Errorf("status %d, want 303", status)
 	}
 }
 
-// A refused decision keeps the typed text, and shows the current page.
+// If the gateway refuses a decision, the page shows the current state, and keeps the typed text.
 func TestRequestRefused(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(bot, "mail:send", "", "")
@@ -234,7 +235,7 @@ func TestRequestRefused(t *testing.T) {
 	}
 	h.Page(http.StatusNotFound, "/admin/requests/R-00000000")
 	if w := h.Send("/admin/requests/x", "", browser); w.Status < 400 || w.Status >= 500 {
-		t.Errorf("%d", w.Status)
+		t.Errorf("status %d, want 4xx", w.Status)
 	}
 }
 
@@ -246,7 +247,7 @@ func TestRequestIsNotRecorded(t *testing.T) {
 	status, page := h.verdict(id, "allowed 60")
 	says(t, page, "Allowed for this agent only", "could not be written to the audit")
 	if status != http.StatusSeeOther {
-		t.Errorf("%d", status)
+		t.Errorf("status %d, want 303", status)
 	}
 }
 
@@ -271,7 +272,7 @@ func TestRequestDecidedMeanwhile(t *testing.T) {
 	a = h.Submit("/admin/requests/"+id+"/decide", form)
 	says(t, a.Body, "ann", "declined", "othing")
 	if a.Status != http.StatusConflict {
-		t.Errorf("%d", a.Status)
+		t.Errorf("status %d, want 409", a.Status)
 	}
 }
 
@@ -302,8 +303,8 @@ func TestRequestWhoMayNot(t *testing.T) {
 	lacks(t, page, `id="decide"`, "formaction")
 }
 
-// If no decision about the request can unlock the item, the page has no button for it. The page
-// says who can unlock the item.
+// If no decision about the request can unlock the item, the page has no button that
+// unlocks it. The page says what locks the item.
 func TestRequestLockedByOthers(t *testing.T) {
 	h := newFixture(t)
 	denied, list := h.Asks(bot, "mail:read_drafts", "", ""), h.Asks(bot, "fs:format_disk", "", "")
@@ -387,11 +388,11 @@ func TestRequestFindings(t *testing.T) {
 		}
 	}
 	if status, _ := h.verdict(id, "approved", "reason", "it is a test"); status != http.StatusSeeOther {
-		t.Errorf("%d", status)
+		t.Errorf("status %d, want 303", status)
 	}
 }
 
-// The page warns above its buttons if the agent lost the tier.
+// If the agent lacked the tier at its last try, the page warns above its buttons.
 func TestRequestOfLostTier(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(bot, "mail:send", "", "")

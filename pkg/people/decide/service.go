@@ -2,8 +2,9 @@
 // and the API of /admin: lists with filters, one item with its record, and decisions that name what
 // the person saw.
 //
-// A decision names the hash of the definition that the person saw, so that nobody can replace the
-// definition before the person decides. No decision overrides an operator's deny rule.
+// A decision names the hash of the definition that the person saw. So if a server replaces the
+// definition before the person decides, the decision does not apply to the new definition. No
+// decision overrides an operator's deny rule.
 package decide
 
 import (
@@ -35,7 +36,7 @@ type Options struct {
 	// server.
 	Agent identity.Agent
 
-	// Events stores audit events about no item; nil: they are not stored.
+	// Events stores the audit events that are not about an item; nil: they are not stored.
 	Events audit.Events
 
 	Audit *audit.Log // has events and calls; nil: none
@@ -104,7 +105,7 @@ type Service struct {
 
 	tables struct {
 		sync.Mutex
-		last *itemIndex // the newest catalog that was listed
+		last *itemIndex // of the newest catalog that was listed
 	}
 	rules struct {
 		sync.Mutex
@@ -112,9 +113,9 @@ type Service struct {
 	}
 	fourEyes struct {
 		sync.Mutex
-		since time.Time // since when the fault of missingIssuer exists; zero: there is none
+		since time.Time // when the fault began that missingIssuer reports; zero: there is none
 	}
-	changes review.Changes // changes that pages and lists have shown
+	changes review.Changes // cache of the changes that pages and lists have shown
 }
 
 // New returns a Service over the states of a gateway and its approvals.
@@ -150,7 +151,7 @@ func (d *Service) View(ctx context.Context) *state.View {
 type Actor struct {
 	Name    string // name in the audit
 	Rights  identity.Rights
-	Subject string // subject at the issuer with whom the person signed in; "": signed in otherwise
+	Subject string // subject at the issuer with which the person signed in; "": signed in without an issuer
 	Source  string // address that the request came from; "": unknown
 	Agent   string // id of the agent whose stop also refuses this request; "": none
 }

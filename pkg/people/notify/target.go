@@ -23,15 +23,15 @@ const (
 	attempts   = 3               // of one message in one run
 	attempt    = 8 * time.Second // maximum time of one attempt
 	firstPause = 500 * time.Millisecond
-	maxPause   = 15 * time.Second // if a target requires a longer pause, a later run retries it
+	maxPause   = 15 * time.Second // if a target requires a longer pause, a later run sends the message
 	maxAnswer  = 64 << 10         // bytes of an answer that are read
 )
 
-// A target is a configured target during one run.
+// A target is an entry of the config's notify list during one run of the Sender.
 type target struct {
 	config.Notify
-	key  string // name of the target in a notice, without its address
-	name string // in the log and the audit: notify[0] (slack)
+	key  string // hash that identifies the target in a stored notice, which must not contain the address
+	name string // name in the log and the audit: notify[0] (slack)
 
 	once    sync.Once
 	address string
@@ -180,7 +180,7 @@ func unreachable(err error) *failure {
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &blocked):
-		return &failure{why: "its address may not be dialed; PORTCULLIS_ALLOW_NETS may allow a private one"}
+		return &failure{why: "its address may not be dialed; PORTCULLIS_ALLOW_NETS may allow a private address"}
 	case errors.As(err, &name):
 		return &failure{why: "the name of its host cannot be resolved"}
 	case errors.As(err, &handshake), errors.As(err, &cert):
@@ -191,7 +191,7 @@ func unreachable(err error) *failure {
 	return &failure{why: "it cannot be reached"}
 }
 
-// publish publishes to a topic.
+// publish sends a message to an SNS topic.
 func (s *Sender) publish(ctx context.Context, t *target, e Event, m message) error {
 	if s.topics == nil {
 		return &failure{why: "only the functions on AWS publish to topics", final: true}
