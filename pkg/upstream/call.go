@@ -17,11 +17,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// cancelTimeout bounds the notification that tells a server that a call is canceled.
+// cancelTimeout is the maximum time for the notification that a call is canceled.
 const cancelTimeout = 500 * time.Millisecond
 
-// Call sends one request and returns the result object, byte for byte. It returns an
-// [*outcome.RPCError] if the server answered with an error, and a [*outcome.CallError] otherwise.
+// Call sends one request and returns the result object, byte for byte. If the
+// server answered with an error, Call returns an [*outcome.RPCError]. Any other failure is an
+// [*outcome.CallError].
 // Call makes an attempt even if the server's last outcome was a failure.
 //
 // Call retries a transient failure only in the remaining time, and only in two cases: the server
@@ -46,7 +47,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	result, out, err := o.callWithRetry(ctx, own, call)
 	o.noteRefusal(ctx, &out)
 	out = c.ended(span, "call", t, start, out)
-	if o.outlived { // a slow tool is no failure of its server, so the breaker skips it
+	if o.outlived { // a slow tool is no failure of its server, so it must not open the breaker
 		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
 	} else {
 		o.server.breaker.report(out.CheckedAt, out)
@@ -75,8 +76,9 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	return o.withLost(call, result), nil
 }
 
-// noteRefusal adds what the server required to the outcome of a call that it denied. It reports a
-// call that needs a sign-in to the connections, because a load may succeed without a sign-in.
+// noteRefusal adds what the server requires to the outcome, if the server denied the call. If the
+// call needs a sign-in, noteRefusal also tells the connections, because they cannot learn this from
+// a load, which may succeed without a sign-in.
 func (o *operation) noteRefusal(ctx context.Context, out *outcome.Outcome) {
 	if !o.refused(out) {
 		return

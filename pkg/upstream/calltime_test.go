@@ -21,7 +21,7 @@ func TestCallTime(t *testing.T) {
 		{"a long setting", 10 * time.Minute, 90 * time.Second, 0, 90 * time.Second, "No answer after 90 s."},
 		{"longer than the maximum", 0, 10 * time.Minute, 0, 20 * time.Second, "No answer after 20 s."},
 		{"limited by the maximum", 10 * time.Minute, time.Hour, 0, 10 * time.Minute, "No answer after 600 s."},
-		{"longer than the caller", 10 * time.Minute, time.Minute, 30500 * time.Millisecond, 30 * time.Second, "No answer after 30 s."},
+		{"longer than the caller's deadline", 10 * time.Minute, time.Minute, 30500 * time.Millisecond, 30 * time.Second, "No answer after 30 s."},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, Options{CallTime: tt.front}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
@@ -39,7 +39,7 @@ func TestCallTime(t *testing.T) {
 	}
 }
 
-// A call that may take minutes does not spend them on a server's long Retry-After.
+// If a server's Retry-After is long, a call fails at once, even if the call may take minutes.
 func TestCallDoesNotWaitForLong(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{CallTime: 10 * time.Minute}, upstreamtest.Options{})

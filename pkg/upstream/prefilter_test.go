@@ -17,7 +17,7 @@ func TestPrefilter(t *testing.T) {
 		for at := range 40 {
 			text := slices.Concat(bytes.Repeat([]byte("token"), 9)[:at], []byte(form))
 			if !a.mayHold(text) || a.mayHold(text[:len(text)-8]) {
-				t.Errorf("%q at %d", form, at)
+				t.Errorf("mayHold is wrong for %q at offset %d, or for its beginning", form, at)
 			}
 		}
 	}
@@ -32,7 +32,7 @@ func FuzzPrefilter(f *testing.F) {
 		a := newPrefilter([]string{one, two})
 		want := bytes.Contains(text, longestRun(one)) || bytes.Contains(text, longestRun(two))
 		if got := a.mayHold(text); got != want {
-			t.Errorf("in(%q) of %q and %q = %v", text, longestRun(one), longestRun(two), got)
+			t.Errorf("mayHold(%q) with the anchors %q and %q = %v", text, longestRun(one), longestRun(two), got)
 		}
 	})
 }

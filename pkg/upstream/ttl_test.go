@@ -21,7 +21,7 @@ func TestListTTL(t *testing.T) {
 		{"a page without a TTL", [][]string{{`,"ttlMs":90000`, ``}}, 0},
 		{"the least of the lists", [][]string{{`,"ttlMs":90000`}, {`,"ttlMs":30000`}}, 30 * time.Second},
 		{"a list without a TTL", [][]string{{``}, {`,"ttlMs":30000`}}, 0},
-		{"a year", [][]string{{`,"ttlMs":31536000000`}}, time.Hour},
+		{"a year, which is too long", [][]string{{`,"ttlMs":31536000000`}}, time.Hour},
 		{"a TTL beyond any number", [][]string{{`,"ttlMs":1e999`}}, 0},
 		{"a negative TTL", [][]string{{`,"ttlMs":-5`}}, 0},
 		{"a text", [][]string{{`,"ttlMs":"90000"`}}, 0},
@@ -49,7 +49,7 @@ func TestListTTL(t *testing.T) {
 				t.Errorf("fresh for %v, want %v", found.ttl, c.want)
 			}
 			if found.tools[0].Kind != tool.Tool {
-				t.Errorf("taken: %v", found.tools)
+				t.Errorf("tools of the listing = %v, want tools only", found.tools)
 			}
 		})
 	}

@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// ErrNoKey says that the vault has no key: no connection can be opened.
+// ErrNoKey says that the vault has no key, so that the gateway can decrypt no stored sign-in.
 var ErrNoKey = errors.New("the vault has no key")
 
 // A LocalKey is a key on this machine, of 32 bytes. It is safe for concurrent use.
 type LocalKey struct {
 	// Read returns the key, or [ErrNoKey].
 	Read func() ([]byte, error)
-	// Make makes the key. If another process was faster, Read returns the key of that process.
+	// Make makes a key if there is none. If another process made a key first, Read returns that
+	// key.
 	Make func() error
 
 	mu  sync.Mutex

@@ -23,7 +23,7 @@ const (
 
 // Keys encrypts data keys: with a key of KMS, or with the file vault.key of a folder.
 type Keys interface {
-	// Wrap encrypts a data key. about is authenticated.
+	// Wrap encrypts a data key. Unwrap succeeds only with the same about, which is authenticated.
 	Wrap(ctx context.Context, key []byte, about string) ([]byte, error)
 	// Unwrap returns the data key. The error wraps [ErrForeign] if this key never wrapped it.
 	Unwrap(ctx context.Context, wrapped []byte, about string) ([]byte, error)
@@ -39,7 +39,7 @@ type sealed struct {
 	Server  string    `json:"server,omitempty"`
 	Key     []byte    `json:"key"`            // the wrapped data key
 	Text    []byte    `json:"text"`           // nonce and AES-256-GCM
-	Lease   time.Time `json:"lease,omitzero"` // until then, only Holder refreshes
+	Lease   time.Time `json:"lease,omitzero"` // end of the lease; until then only Holder refreshes
 	Holder  string    `json:"holder,omitempty"`
 }
 
@@ -49,7 +49,7 @@ const sealVersion = 1
 type vault struct {
 	docs  document.Store
 	keys  Keys
-	table string // authenticated: a copy in another table does not open
+	table string // its name; a document that is copied to another table cannot be decrypted
 }
 
 // about returns the data that is authenticated with a document.
@@ -57,7 +57,7 @@ func (v *vault) about(k document.Key) string {
 	return "portcullis vault 1\n" + v.table + "\n" + k.Part + "\n" + k.ID
 }
 
-// seal encrypts content for a key, under a new data key.
+// seal encrypts content with a new data key. Only the document with the key k can have the result.
 func (v *vault) seal(ctx context.Context, k document.Key, content any) (s sealed, err error) {
 	plain, err := json.Marshal(content)
 	if err != nil {

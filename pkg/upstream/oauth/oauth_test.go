@@ -20,8 +20,9 @@ const (
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// A web answers requests with the pages of a test, and keeps the requests. A page is a body, or a
-// status and a body. An address without a page has the status 404.
+// A web answers requests with the pages of a test, and records the requests. A page is a body, or a
+// status and a body. The page "down" is a broken connection. An address without a page has the
+// status 404.
 type web struct {
 	pages map[string]string
 	asked []string
@@ -52,7 +53,7 @@ func (w *web) Do(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// client returns the gateway as a client in a web.
+// client returns the gateway's OAuth client. It sends its requests to a web with these pages.
 func client(pages map[string]string) (*oauth.Client, *web) {
 	w := &web{pages: pages}
 	return &oauth.Client{HTTP: w, Agent: "test", Now: func() time.Time { return began }}, w
