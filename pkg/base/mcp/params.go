@@ -37,8 +37,8 @@ func (r Request) readParams(params rawjson.Object) (Request, *Error) {
 }
 
 // readParam reads a member that the request's method defines, and sets ok to whether the member has
-// the right type. It reports whether it stored the member in a field. Members that it only checks
-// are kept in Rest.
+// the right type. It reports whether it stored the member in a field of r. If it did not,
+// readParams adds the member to r.Rest.
 func (r *Request) readParam(m rawjson.Member, ok *bool) bool {
 	null := string(m.Value) == "null"
 	switch r.Method + " " + m.Name {
@@ -66,8 +66,8 @@ func (r *Request) readParam(m rawjson.Member, ok *bool) bool {
 	return true
 }
 
-// readRef reads the reference of completion/complete: a prompt or a resource. It refuses a
-// reference that another reader could understand differently.
+// readRef reads the ref of completion/complete, which names a prompt or a resource. It refuses a
+// ref that the server's JSON parser could understand differently.
 func (r *Request) readRef(m rawjson.Member) bool {
 	o, err := rawjson.Split(m.Value, rawjson.Lenient) // Parse has checked it strictly
 	if err != nil {

@@ -55,21 +55,21 @@ func failing(key string) func(context.Context, string) error {
 func TestFileLoad(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, kept string
-		unread           string // key that cannot be read
-		want             string // the value in use; none: the default value
+		unread           string // key that cannot be read; "": every key can be read
+		want             string // the value in use; none: the default value, or no value if unknown
 		unknown, stale   bool
 	}{
-		{"never one", none, none, "", none, false, false},
-		{"never a file", none, "", "", none, false, false},
+		{"no file and no copy", none, none, "", none, false, false},
+		{"no file, and an empty copy", none, "", "", none, false, false},
 		{"a file", first, second, "", first, false, false},
 		{"an empty file", "", second, "", "", false, false},
-		{"gone", none, second, "", second, false, true},
-		{"gone, and the copy is of another program", none, broken, "", none, true, true},
-		{"broken", broken, second, "", second, false, true},
-		{"broken, without a copy", broken, none, "", none, true, true},
-		{"broken, with an empty copy", broken, "", "", none, true, true},
-		{"unread", first, second, optional.Key, second, false, true},
-		{"unread, without a copy", first, none, optional.Key, none, true, true},
+		{"a deleted file", none, second, "", second, false, true},
+		{"a deleted file, and a copy that does not parse", none, broken, "", none, true, true},
+		{"a file that does not parse", broken, second, "", second, false, true},
+		{"a file that does not parse, without a copy", broken, none, "", none, true, true},
+		{"a file that does not parse, with an empty copy", broken, "", "", none, true, true},
+		{"a file that cannot be read", first, second, optional.Key, second, false, true},
+		{"a file that cannot be read, without a copy", first, none, optional.Key, none, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			objects := &objecttest.Mem{OnGet: func(ctx context.Context, key string) error {
@@ -99,7 +99,7 @@ func TestFileLoad(t *testing.T) {
 	t.Run("nothing can be read", func(t *testing.T) {
 		s := optional.Load(t.Context(), &objecttest.Mem{OnGet: failing("")}, object.Source[string]{}, noon)
 		if s.Value != nil || !errors.Is(s.Unread, errDown) {
-			t.Errorf("source = %+v; want none, for %v", s, errDown)
+			t.Errorf("source = %+v; want no value, and the error %v", s, errDown)
 		}
 	})
 	t.Run("no file, and the copy cannot be read", func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestFileLoad(t *testing.T) {
 			t.Errorf("source = %+v, want the last source, stale", s)
 		}
 		if s := optional.Load(t.Context(), &objects, object.Source[string]{}, noon); s.Value != nil || s.Unread == nil {
-			t.Errorf("source = %+v, want none", s)
+			t.Errorf("source = %+v, want no value, and a read error", s)
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestFileLoadAgain(t *testing.T) {
 		t.Errorf("source with a bad file = %+v", bad)
 	}
 	once := required
-	once.Parse = func([]byte) (*string, error) { t.Error("the same bad file is read twice"); return nil, errBroken }
+	once.Parse = func([]byte) (*string, error) { t.Error("the same bad file is parsed twice"); return nil, errBroken }
 	if s := once.Load(t.Context(), &objects, bad, later); !errors.Is(s.Refused, errBroken) {
 		t.Errorf("source with the same bad file = %+v", s)
 	}
@@ -148,7 +148,7 @@ func TestFileLoadAgain(t *testing.T) {
 	}
 	objects.OnGet = nil
 	if back := load(away); back.Unread != nil || back.Refused == nil {
-		t.Errorf("source after the store came back = %+v, want the bad file again", back)
+		t.Errorf("source after the store came back = %+v, want the error of the bad file and no read error", back)
 	}
 	put(t, &objects, required.Key, second)
 	if next := load(away); next.Stale() || *next.Value != second {

@@ -142,7 +142,7 @@ type (
 		Spans []span `json:"spans"`
 	}
 	span struct {
-		TraceID  string `json:"traceId"` // hex; other bytes are base64
+		TraceID  string `json:"traceId"` // hex, unlike other bytes in this encoding, which are base64
 		SpanID   string `json:"spanId"`
 		ParentID string `json:"parentSpanId,omitempty"`
 		Flags    uint32 `json:"flags"`

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// ReadFile returns the values of a secret in a file. Each line has one value, the current value
-// first, followed by a space and the time it was set. ReadFile refuses a file that other users of
+// ReadFile returns the values of a secret in a file. The first line has the current value, and the
+// second line, if there is one, the previous value. A space and the time at which the value was set
+// may follow a value. ReadFile refuses a file that other users of
 // the machine could read.
 func ReadFile(path string) (v Versions, err error) {
 	info, err := os.Lstat(path)
@@ -18,7 +19,7 @@ func ReadFile(path string) (v Versions, err error) {
 	case err != nil:
 		return v, err
 	case !info.Mode().IsRegular():
-		return v, fmt.Errorf("%s is no file", path)
+		return v, fmt.Errorf("%s is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // Windows has no such bits
 		return v, fmt.Errorf("%s could be read by other users of this machine (mode %v): replace its values, and run chmod 600", path, info.Mode().Perm())
 	}

@@ -43,8 +43,8 @@ func batchOf(items string, left ...document.Key) string {
 }
 
 // Only documents that are written together use a transaction, because a transaction costs twice as
-// much. A role may touch a token, but write no other attribute. A role may put stops, but not
-// update them.
+// much. There are IAM roles that may touch a token but write no other attribute of it, and roles
+// that may put stops but not update them.
 func TestRequestsOfDocuments(t *testing.T) {
 	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
 	s, ctx := w.store(), t.Context()
@@ -81,7 +81,7 @@ func TestRequestsOfDocuments(t *testing.T) {
 	}
 }
 
-// Docs makes one request for each document, since most roles may not read in another way. It
+// Docs makes one GetItem for each document, since most IAM roles may not read in another way. It
 // returns all documents or none.
 func TestSeveralDocuments(t *testing.T) {
 	w := &wire{answer: func(_ string, in request) (int, string) {
@@ -134,8 +134,8 @@ func TestRecordWithDocuments(t *testing.T) {
 	}
 }
 
-// An item under a key that was not requested may be a requested item with a damaged key. It does
-// not count as absent.
+// If the answer has an item under a key that was not requested, this may be a requested item with a
+// damaged key. So the requested item does not count as absent.
 func TestRecordWithBrokenDocuments(t *testing.T) {
 	for name, items := range map[string]string{
 		"a stop at another key": recordItem + `,` + strings.Replace(stopItem, "STOP", "STOQ", 1),
@@ -145,7 +145,7 @@ func TestRecordWithBrokenDocuments(t *testing.T) {
 		w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, batchOf(items) }}
 		r, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey)
 		if err == nil || errors.Is(err, approval.ErrNotFound) || len(w.calls) != 2 {
-			t.Errorf("%s: GetWith = %+v, %+v, %v after %q; want an error after 2", name, r, docs, err, w.calls)
+			t.Errorf("%s: GetWith = %+v, %+v, %v after %q; want an error after 2 requests", name, r, docs, err, w.calls)
 		}
 	}
 }
@@ -196,8 +196,8 @@ func refusal(writeID string) string {
 	return strings.Replace(fault("ConditionalCheckFailedException"), "{", stored, 1)
 }
 
-// A refusal contains the write id of the stored item. So a role that may only put needs no other
-// right.
+// A refusal contains the write id of the stored item, so the store recognizes its own earlier
+// write. A role that may only put needs no right to read for this.
 func TestRefusedDocuments(t *testing.T) {
 	asked, pointer, args := samples["asked"].doc, samples["pointer"].doc, samples["arguments"].doc
 	one, three := []document.Doc{asked}, []document.Doc{asked, pointer, args}
@@ -260,7 +260,7 @@ func TestFailedDocuments(t *testing.T) {
 	for _, tt := range []struct {
 		name, fault string
 		docs        []document.Doc
-		tries       int // 0: one
+		tries       int // number of requests, if none succeeds
 	}{
 		{"in another's transaction", fault("TransactionConflictException"), docs[:1], 12},
 		{"both in another's transaction", cancelled("TransactionConflict", "None"), docs, 12},
@@ -299,7 +299,7 @@ func TestFailedDocuments(t *testing.T) {
 // check whether the write took effect. If that read fails, the write counts as failed.
 func TestGarbledDocumentWrites(t *testing.T) {
 	docs := []document.Doc{samples["asked"].doc, samples["pointer"].doc}
-	for name, kept := range map[string]string{"kept": "own", "another's": "other", "unread": ""} {
+	for name, kept := range map[string]string{"the write took effect": "own", "an item of another writer": "other", "the item cannot be read": ""} {
 		for n := range docs {
 			w := new(wire)
 			w.answer = func(call string, _ request) (int, string) {

@@ -31,7 +31,8 @@ func isGarbled(err error) bool {
 	return ok || errors.Is(err, errBroken)
 }
 
-// retryGarbled makes a read, and repeats it once if its answer was garbled.
+// retryGarbled calls its argument, which reads from the table. If the answer is garbled, it calls
+// the argument a second time.
 func retryGarbled[T any](once func() (T, error)) (T, error) {
 	v, err := once()
 	if isGarbled(err) {
@@ -61,9 +62,9 @@ func readItem[T any](ctx context.Context, s *Store, key item, strongly bool, dec
 	})
 }
 
-// batch reads at most a hundred items with one request and strong consistency, and returns the
-// items that exist. If the busy table omits items, batch requests them again, because an omitted
-// item may exist.
+// batch reads at most a hundred items with strong consistency, and returns the items that exist. A
+// busy table may leave out items of its answer. batch requests these items again, because they may
+// exist.
 func (s *Store) batch(ctx context.Context, keys []document.Key) (map[document.Key]item, error) {
 	found := make(map[document.Key]item, len(keys))
 	all := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
@@ -101,10 +102,10 @@ func (s *Store) batch(ctx context.Context, keys []document.Key) (map[document.Ke
 // A page is one answer of a query.
 type page[T any] struct {
 	items []T
-	next  item // where the next page begins; empty: there is none
+	next  item // where the next page begins; empty: this page is the last
 }
 
-// query reads every page of a query, or Limit items if Limit is set.
+// query reads all pages of a query. If in.Limit is set, it returns at most so many items.
 func query[T any](ctx context.Context, s *Store, in *dynamodb.QueryInput, decode func(item) (T, error)) ([]T, error) {
 	in.TableName = &s.table
 	most := int(aws.ToInt32(in.Limit))
