@@ -19,8 +19,8 @@ type event struct {
 // outbox is the trigger for a new notice in the outbox: the function sends it, and does not sync.
 const outbox = "outbox"
 
-// configPrefix is the prefix of the objects that a sync reads. A sync writes elsewhere, because its
-// own writes must not start another sync.
+// configPrefix is the prefix of the objects whose changes start a sync. A sync writes objects with
+// other prefixes, because its own writes must not start another sync.
 const configPrefix = "config/"
 
 // asksSync reports whether the event requests a sync.
@@ -28,8 +28,8 @@ func (e event) asksSync() bool {
 	return e.trigger != "config" || strings.HasPrefix(e.key, configPrefix)
 }
 
-// parseEvent reads the schedule's event, an object event in EventBridge's or S3's format, and the
-// payload of a direct invocation. Any JSON is an event.
+// parseEvent reads an event of the schedule, of another function, or of an object in the format of
+// EventBridge or S3. Any other JSON is the payload of a direct invocation.
 func parseEvent(payload []byte) (event, error) {
 	if len(payload) == 0 {
 		return event{trigger: "invoke"}, nil

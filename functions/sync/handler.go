@@ -33,7 +33,7 @@ type result struct {
 	Told       int      `json:"told,omitempty"` // sent messages
 	Left       int      `json:"left,omitempty"` // notices that have not reached every receiver yet
 	Servers    []server `json:"servers,omitempty"`
-	// servers that workers will ask; the catalog follows
+	// servers that workers will load; after them, an assembly stores the catalog
 	Planned int `json:"planned,omitempty"`
 }
 
@@ -48,7 +48,7 @@ type server struct {
 // A handler runs a sync for each event that requests a sync.
 type handler struct {
 	program   *boot.Program
-	isPlanner bool // workers ask the servers; otherwise this function does
+	isPlanner bool // workers load the servers; if false, this function does
 	queues    catalog.Queues
 }
 
@@ -75,7 +75,7 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
 	run := h.program.Sync
 	if e.trigger == "schedule" {
-		run = h.program.SyncDue // it skips servers that have not changed for a long time
+		run = h.program.SyncDue // it skips recently loaded servers that have not changed for a long time
 	}
 	r, err := run(ctx)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // clientDocument returns the handler of the client ID metadata document, or nil if the gateway has
-// no such document: it cannot sign in, or issuers cannot read base. The document has no secret, and
-// is the same for everybody.
+// no such document, because it cannot sign in to servers, or because issuers cannot read an address
+// under base. The document has no secret, and is the same for everybody.
 func (p *Program) clientDocument(base string) http.Handler {
 	id := connection.ClientID(base)
 	if p.SignIns == nil || id == "" {
@@ -24,7 +24,7 @@ func (p *Program) clientDocument(base string) http.Handler {
 	}, "none")
 	maps.Copy(doc, map[string]any{
 		"client_id": id, "client_uri": base,
-		"application_type": "native", // web clients may have no callback on the person's machine
+		"application_type": "native", // a web client must not have a callback on the person's machine
 	})
 	body, err := json.Marshal(doc)
 	if err != nil {
@@ -35,6 +35,6 @@ func (p *Program) clientDocument(base string) http.Handler {
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "max-age=300")
 		h.Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(body) // the caller has gone if this fails
+		_, _ = w.Write(body) // this fails only if the caller has gone
 	})
 }

@@ -26,8 +26,8 @@ func urlEvent(t *testing.T, method, path, domain string, headers map[string]stri
 	return e
 }
 
-// A function that streams has no address in its environment. It uses the address that AWS reports,
-// and never an address from the sender.
+// The settings of a function behind a Function URL do not contain the function's own address. The
+// function uses the address that AWS reports, and never an address from the sender.
 func TestAddressOfAFunctionURL(t *testing.T) {
 	const domain, admin = "abc.lambda-url.eu-central-1.on.aws", "https://api.example.com"
 	s, err := Load(environ([]string{
@@ -45,8 +45,8 @@ func TestAddressOfAFunctionURL(t *testing.T) {
 	}{
 		{"metadata", "GET", "/.well-known/oauth-protected-resource/mcp", domain, nil, 200, `"resource":"https://` + domain + `/mcp"`},
 		{"challenge", "POST", "/mcp", domain, map[string]string{"content-type": "application/json"}, 401, `resource_metadata="https://` + domain + `/.well-known/oauth-protected-resource/mcp"`},
-		{"link", "GET", "/mcp", domain, map[string]string{"accept": "text/html"}, 405, admin + "/admin\n"},
-		{"what to connect to", "GET", "/mcp", domain, map[string]string{"accept": "text/html"}, 405, "https://" + domain + "/mcp\n"},
+		{"address of the console", "GET", "/mcp", domain, map[string]string{"accept": "text/html"}, 405, admin + "/admin\n"},
+		{"address for clients", "GET", "/mcp", domain, map[string]string{"accept": "text/html"}, 405, "https://" + domain + "/mcp\n"},
 		{"another domain", "GET", "/.well-known/oauth-protected-resource/mcp", "other.example.com", nil, 200, `"resource":"https://other.example.com/mcp"`},
 		{"no domain", "GET", "/healthz", "", nil, 500, "internal error"},
 	} {

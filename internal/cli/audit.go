@@ -59,7 +59,7 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 	return err
 }
 
-// people writes lines for people.
+// people writes lines as text for people, one line for each line of the audit.
 type people struct{ w io.Writer }
 
 func (p people) Write(l audit.Line) error {

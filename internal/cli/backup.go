@@ -58,7 +58,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w; make the folder first", name, err)
 	}
-	// Check this first, because the gateway's audit records each copy.
+	// Check this before the gateway makes a copy, because its audit records each copy.
 	if _, err := os.Lstat(path); err == nil && c.File != "" {
 		return fmt.Errorf("%s: %w", name, existsError(path))
 	}
@@ -91,7 +91,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	case errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("%s: %w", name, existsError(path))
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%s: the disk has no space for it: %w; no copy was made", name, err)
+		return fmt.Errorf("%s: the disk has no space for the copy: %w; no copy was made", name, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w; no copy was made", name, err)
 	}
@@ -131,8 +131,7 @@ func receive(f *os.File, res *http.Response) error {
 	return err
 }
 
-// thin removes old copies with dated names from a folder. The newest copies stay, as many as keep
-// says.
+// thin removes the oldest copies with dated names from a folder, so that keep copies stay.
 func thin(folder string, keep int, env *environment) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -151,7 +150,7 @@ func thin(folder string, keep int, env *environment) error {
 	for _, name := range dated[:max(0, len(dated)-keep)] {
 		path := filepath.Join(folder, name)
 		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("approvals backup: the copy is made, but an old one stays: %w", err)
+			return fmt.Errorf("approvals backup: the copy was made, but an old copy could not be removed: %w", err)
 		}
 		fmt.Fprintf(env.stdout, "removed %s\n", path)
 	}

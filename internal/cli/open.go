@@ -35,7 +35,7 @@ func (c openCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	if keyDir != "" {
-		fmt.Fprintf(env.stderr, "if it asks for a key: it is in %s\n", filepath.Join(keyDir, folder.KeyFile))
+		fmt.Fprintf(env.stderr, "if the page asks for a key: the key is in %s\n", filepath.Join(keyDir, folder.KeyFile))
 	}
 	if env.browse == nil {
 		fmt.Fprintln(env.stderr, "no browser can be started here: open the address yourself")
@@ -47,8 +47,8 @@ func (c openCmd) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-// console returns the address of the page, and the folder with the key that opens it. keyDir is ""
-// if the page needs another credential.
+// console returns the address of the page, and the folder that has the key for the page. keyDir is
+// "" if there is no such folder, so that the page needs another credential.
 func (c openCmd) console() (at, keyDir string, err error) {
 	page, err := url.Parse(strings.TrimPrefix(strings.TrimPrefix(c.Page, "/"), "admin/"))
 	if err != nil || page.IsAbs() || page.Host != "" || path.Clean("/"+page.Path) != strings.TrimSuffix("/"+page.Path, "/") && page.Path != "" {
@@ -98,7 +98,7 @@ func browser(getenv func(string) string) func(context.Context, string) error {
 		words = []string{"xdg-open"}
 	}
 	return func(ctx context.Context, at string) error {
-		err := exec.CommandContext(ctx, words[0], append(words[1:], at)...).Run() //nolint:gosec // the address is the gateway's, and no shell interprets it
+		err := exec.CommandContext(ctx, words[0], append(words[1:], at)...).Run() //nolint:gosec // the address belongs to the gateway, and no shell interprets it
 		if errors.Is(err, exec.ErrNotFound) {
 			return fmt.Errorf("%s is not installed", words[0])
 		}

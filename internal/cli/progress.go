@@ -22,7 +22,7 @@ const (
 
 // A progress shows the progress of long work: on a terminal as a bar, elsewhere as occasional
 // lines. It shows nothing in the first second. It is safe for concurrent use. The caller of begin
-// also calls end.
+// must also call end.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -43,7 +43,7 @@ func newProgress(w io.Writer, terminal bool, what, one string) *progress {
 	return &progress{w: w, terminal: terminal, what: what, one: one, quiet: quietFor}
 }
 
-// begin starts again from zero.
+// begin starts the progress of total things, or starts it again from zero. total 0: unknown.
 func (p *progress) begin(total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

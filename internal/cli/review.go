@@ -38,9 +38,9 @@ func showReview(w io.Writer, t decide.Tool) {
 	fmt.Fprintf(w, "all       %s\n", all)
 }
 
-// reviewLines returns texts in lines that fit on a screen, each with its sign. more is how many
-// lines exceed maxReviewLines. The name of a part is not at the beginning of its line, so a text
-// cannot imitate the other lines.
+// reviewLines breaks texts into lines that fit on a screen, and repeats the sign of a broken line.
+// more is how many lines exceed maxReviewLines. A line without a sign gets the prefix "text". So no
+// text of a definition can imitate the other lines of the review, such as the line of its findings.
 func reviewLines(texts string) (lines []string, more int) {
 	for line := range strings.SplitSeq(texts, "\n") {
 		sign, rest := "text      ", line

@@ -20,7 +20,7 @@ import (
 // A stdioCmd is portcullis stdio.
 type stdioCmd struct {
 	URL           string   `placeholder:"URL" xor:"gateway" help:"URL of a running gateway to pass everything on to, such as https://gateway.example.com or http://127.0.0.1:8080/mcp/readonly. A credential for it is read from PORTCULLIS_TOKEN."`
-	Dir           string   `placeholder:"DIR" xor:"gateway" help:"Folder of the gateway. Without --dir and --url: the current folder. If a gateway runs on it, the command passes everything on to it; otherwise it starts a gateway for this client, like portcullis serve."`
+	Dir           string   `placeholder:"DIR" xor:"gateway" help:"Folder of the gateway. Without --dir and --url: the current folder. If a gateway runs on the folder, the command passes everything on to that gateway; otherwise it starts a gateway for this client, like portcullis serve."`
 	Addr          string   `default:"127.0.0.1:8080" help:"Address for /admin, if a gateway starts for this client."`
 	AllowCommands bool     `help:"Start the servers of the config that have a command, if a gateway starts for this client."`
 	Actor         string   `default:"${user}" placeholder:"NAME" help:"Name of the person in the audit for decisions made with the admin key, if a gateway starts for this client."`
@@ -52,7 +52,7 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 // passOn forwards messages to the gateway of a folder.
 func (c stdioCmd) passOn(ctx context.Context, env *environment, o relay.Options) error {
 	if c.Dir == "" {
-		// a folder that --dir names is used even if it has no config yet, as serve does
+		// with --dir, a folder needs no config yet, as for serve
 		if c.Dir = "."; !folder.HasGateway(c.Dir) {
 			return fmt.Errorf("stdio: %w, or a gateway that runs with --url", folder.NoGateway(c.Dir))
 		}
@@ -80,7 +80,7 @@ func headerFlags(lines []string) (http.Header, error) {
 		name, value, found := strings.Cut(line, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found || !tool.IsHeaderName(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			// no input here: it may contain a credential
+			// the error does not quote the header, which may contain a credential
 			return nil, errors.New("--header: want NAME:VALUE")
 		}
 		h.Add(name, value)

@@ -186,7 +186,7 @@ func has(n int) string {
 	return fmt.Sprintf("there are %d items", n)
 }
 
-// noSync is the reason of a gateway that only needs a sync.
+// noSync is the code of the reason that the next sync removes: there is no catalog yet.
 const noSync = "catalog_missing"
 
 // emptyCatalog returns why there are no tools, and what to do. It returns an error if a sync would
@@ -210,12 +210,12 @@ func (g *gateway) emptyCatalog(ctx context.Context) (why string, err error) {
 		return "", err
 	}
 	if len(servers) == 0 {
-		return "no tools are known, since mcp_config.json has no servers: add some, and they are loaded by the next sync", nil
+		return "no tools are known, since mcp_config.json has no servers: add servers, and the next sync loads them", nil
 	}
 	return fmt.Sprintf("no tools are known: none is listed by %s; portcullis doctor says why", text.Count(len(servers), "server")), nil
 }
 
-// reasonOf returns the problem of a gateway without tools, its place, and what to do.
+// reasonOf returns why a gateway has no tools, the lines of the config with faults, and what to do.
 func reasonOf(cfg decide.Config) string {
 	r := cfg.Reasons[0]
 	s := text.Clip(text.Line(r.Message), client.MaxDetail)

@@ -25,14 +25,14 @@ const (
 	maxQuoted   = 300 // characters of a server's text
 )
 
-// A Loader asks servers; *upstream.Client is a Loader.
+// A Loader loads the lists of servers; *upstream.Client is a Loader.
 type Loader interface {
 	LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome
 }
 
-// A Probe asks servers for their state. It may open only the connections that the gateway may open,
-// because Transport belongs to an [egress.Dialer]. If Transport is nil, the Probe only collects
-// outcomes.
+// A Probe asks servers for their state. Transport must use an [egress.Dialer], so that the
+// Probe opens only connections that the gateway may open too. If Transport is nil, the Probe only
+// collects outcomes.
 type Probe struct {
 	Loader    Loader
 	Transport *http.Transport
@@ -44,7 +44,7 @@ type Probe struct {
 func (p Probe) Ask(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) ([]outcome.Outcome, []Finding) {
 	targets = slices.Clone(targets)
 	for i := range targets {
-		targets[i].Once = true // a person waits, and can run the command again
+		targets[i].Once = true // no retries: a person waits, and can run the command again
 	}
 	outcomes := p.Loader.LoadAll(ctx, targets, each)
 	looks := make([]look, len(targets))
@@ -80,7 +80,7 @@ type look struct {
 	expires time.Time     // of its certificate; zero: no certificate
 }
 
-// look sends one request without content or credential, to learn how to reach the server.
+// look sends a HEAD request without a credential, to learn the server's clock and certificate.
 func (p Probe) look(ctx context.Context, url string) (seen look) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -140,7 +140,7 @@ func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Find
 	switch {
 	case !o.Recorded():
 		return []Finding{Find("server_unasked", about,
-			"There was no time to ask it, or to finish.")}
+			"The command ran out of time before it had the server's answer.")}
 	case o.Status != outcome.Available:
 		found = append(found, LoadFinding(about, name, o.Status, o.Reason, o.HTTPStatus, o.OperatorMessage(name), o.Error, o.Challenge))
 	case len(o.Tools) == 0 && len(o.Items) == 0:
