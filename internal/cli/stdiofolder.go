@@ -113,7 +113,7 @@ func (g *folderGateway) start() error {
 		args = append(args, "--allow-commands")
 	}
 	// the command is this program, and must continue after ctx ends
-	cmd := exec.Command(self, args...) //nolint:gosec,noctx
+	cmd := exec.Command(self, args...) //nolint:gosec,noctx // see above
 	cmd.SysProcAttr = detached()
 	// Do not pass the file itself: the child would keep it open, and the client may wait until it
 	// is closed.
