@@ -24,7 +24,13 @@ func (p *Program) startNotifier(o Options) {
 	if box == nil {
 		return
 	}
-	p.Notifier = &notify.Enqueuer{Box: box, Targets: p.targets, Wake: o.Wake, Now: p.now, Log: p.Log}
+	p.Notifier = &notify.Enqueuer{
+		Box:     box,
+		Targets: p.targets,
+		Wake:    o.Wake,
+		Now:     p.now,
+		Log:     p.Log,
+	}
 	if !o.Sends {
 		return
 	}
@@ -61,7 +67,14 @@ func (p *Program) Send(ctx context.Context) notify.SendReport {
 		p.Log.LogAttrs(ctx, slog.LevelError, "notices given up", p.Metrics.GivenUp(sent.GivenUp)...)
 	}
 	if sent.Told+sent.GivenUp+sent.Left > 0 {
-		p.Log.LogAttrs(ctx, slog.LevelInfo, "notices", slog.Int("told", sent.Told), slog.Int("given_up", sent.GivenUp), slog.Int("left", sent.Left))
+		p.Log.LogAttrs(
+			ctx,
+			slog.LevelInfo,
+			"notices",
+			slog.Int("told", sent.Told),
+			slog.Int("given_up", sent.GivenUp),
+			slog.Int("left", sent.Left),
+		)
 	}
 	return sent
 }
@@ -125,9 +138,14 @@ func eventsOf(s catalog.ServerReport) (events []notify.Event) {
 			Kind: notify.SignInEnded, Server: s.Name, Status: now.Status, Reason: now.Reason, Path: page,
 		})
 	}
-	if s.Enabled && !s.Unasked && now.Recorded() && now.Status != outcome.Available && s.Before == outcome.Available {
+	if s.Enabled && !s.Unasked && now.Recorded() && now.Status != outcome.Available &&
+		s.Before == outcome.Available {
 		events = append(events, notify.Event{
-			ID: notify.IDOf(string(notify.ServerDown), s.Name, now.LoadedAt.UTC().Format(time.RFC3339Nano)), Kind: notify.ServerDown,
+			ID: notify.IDOf(
+				string(notify.ServerDown),
+				s.Name,
+				now.LoadedAt.UTC().Format(time.RFC3339Nano),
+			), Kind: notify.ServerDown,
 			Server: s.Name, Status: now.Status, Reason: now.Reason, Path: page,
 		})
 	}
@@ -137,7 +155,12 @@ func eventsOf(s catalog.ServerReport) (events []notify.Event) {
 // notifyRefused notifies people that the gateway refused a file of the operator.
 func (p *Program) notifyRefused(ctx context.Context, r auditevent.Refused) {
 	p.Notifier.Notify(ctx, notify.Event{
-		ID: notify.IDOf(string(notify.ConfigRefused), r.Key, string(r.Hash), r.At.Format(time.RFC3339Nano)), Kind: notify.ConfigRefused,
+		ID: notify.IDOf(
+			string(notify.ConfigRefused),
+			r.Key,
+			string(r.Hash),
+			r.At.Format(time.RFC3339Nano),
+		), Kind: notify.ConfigRefused,
 		At: r.At, File: r.Key, Faults: r.Faults, Stays: r.Stays, Path: "/admin/health",
 	})
 }

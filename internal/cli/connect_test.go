@@ -52,8 +52,8 @@ func TestConnectSession(t *testing.T) {
 	s.check("connect")
 }
 
-// The entry goes into the user's own file, and with --project into the file of the folder. No other file
-// changes, the answer has the absolute path, and --undo restores every byte.
+// The entry goes into the user's own file, and with --project into the file of the folder. No other
+// file changes, the answer has the absolute path, and --undo restores every byte.
 func TestConnectWritesOneFile(t *testing.T) {
 	for client, place := range map[string]struct{ own, project string }{
 		"claude-desktop": {own: ".config/Claude/claude_desktop_config.json"},

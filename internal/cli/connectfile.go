@@ -180,8 +180,8 @@ func (c *connecting) put(path string, data []byte, fresh bool) (backup string, e
 	return backup, err
 }
 
-// target returns the file to write and its entry: the first file of the guide that belongs to the user,
-// or another such file that exists on this machine.
+// target returns the file to write and its entry: the first file of the guide that belongs to the
+// user, or another such file that exists on this machine.
 func (c *connecting) target(g decide.Guide) (path, text string, err error) {
 	if c.File != "" || c.Project {
 		found, err := c.candidates()

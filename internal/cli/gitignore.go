@@ -41,7 +41,7 @@ func lackIgnored(path string, lines []string) (lacks []string, data []byte, err 
 	return lacks, data, nil
 }
 
-// addIgnored appends to a .gitignore those of the lines that it lacks, and returns them.
+// addIgnored appends the missing lines to a .gitignore, and returns them.
 func addIgnored(path string, lines []string) (added []string, err error) {
 	added, data, err := lackIgnored(path, lines)
 	if err != nil || len(added) == 0 {

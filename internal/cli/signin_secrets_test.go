@@ -71,7 +71,8 @@ func (e *echo) front(next http.Handler) http.Handler {
 }
 
 // A server repeats the tokens that it receives in results, errors and refusals, even a token from
-// before a refresh. The fixtures find no token in an answer, log, audit line or file of the gateway.
+// before a refresh. The fixtures find no token in an answer, log, audit line or file of the
+// gateway.
 func TestTokensStaySecret(t *testing.T) {
 	e, issuer := new(echo), issuertest.New(t, issuertest.Habits{})
 	o := upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true}

@@ -87,8 +87,9 @@ func TestStdioURL(t *testing.T) {
 	}
 }
 
-// Two clients start at the same time on a folder without a catalog, and share one gateway. The first
-// answer to each waits for the first sync. The second client continues after the first has left.
+// Two clients start at the same time on a folder without a catalog, and share one gateway. The
+// first answer to each waits for the first sync. The second client continues after the first has
+// left.
 func TestStdioDir(t *testing.T) {
 	t.Parallel()
 	dir, addr := echoing(t), local.Addr(t)

@@ -86,13 +86,17 @@ func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	report, err := agenteval.Run(ctx, tasks, func(ctx context.Context, search string) (string, error) {
-		t, err := client.Try.Do(ctx, g.Client, c.search(search), nil)
-		if err != nil {
-			return "", err
-		}
-		return answerOf(t.Value)
-	})
+	report, err := agenteval.Run(
+		ctx,
+		tasks,
+		func(ctx context.Context, search string) (string, error) {
+			t, err := client.Try.Do(ctx, g.Client, c.search(search), nil)
+			if err != nil {
+				return "", err
+			}
+			return answerOf(t.Value)
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("try: %w", err)
 	}
@@ -103,7 +107,10 @@ func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
 func answerOf(t decide.Explanation) (string, error) {
 	switch {
 	case t.Refused != "":
-		return "", fmt.Errorf("the request is refused: %s", text.Clip(text.Line(t.Refused), client.MaxDetail))
+		return "", fmt.Errorf(
+			"the request is refused: %s",
+			text.Clip(text.Line(t.Refused), client.MaxDetail),
+		)
 	case t.Direct:
 		return "", errors.New("there is no search in direct mode: the tools themselves are listed")
 	}
@@ -128,11 +135,25 @@ func showReport(w io.Writer, r agenteval.Report) {
 		if x.Solved {
 			solved = "yes"
 		}
-		rows.row(inLine(x.Task), solved, strconv.Itoa(x.Searches), strconv.Itoa(x.Bytes), inLine(joined(x.Locked)), inLine(joined(x.Missing)))
+		rows.row(
+			inLine(x.Task),
+			solved,
+			strconv.Itoa(x.Searches),
+			strconv.Itoa(x.Bytes),
+			inLine(joined(x.Locked)),
+			inLine(joined(x.Missing)),
+		)
 	}
 	rows.end()
-	fmt.Fprintf(w, "\nsolved: %d of %s; not solved because tools are locked: %d; %d searches, %d bytes of answers\n",
-		r.Solved, text.Count(r.Tasks, "task"), r.Locked, r.Searches, r.Bytes)
+	fmt.Fprintf(
+		w,
+		"\nsolved: %d of %s; not solved because tools are locked: %d; %d searches, %d bytes of answers\n",
+		r.Solved,
+		text.Count(r.Tasks, "task"),
+		r.Locked,
+		r.Searches,
+		r.Bytes,
+	)
 }
 
 // showExplanation prints a trial for people.
@@ -145,9 +166,21 @@ func showExplanation(w io.Writer, t decide.Explanation) {
 	if len(t.Agent.Toolsets) > 0 {
 		bound = "; toolsets " + inLine(joined(t.Agent.Toolsets))
 	}
-	fmt.Fprintf(w, "as %s: servers %s; tiers %s%s; %s\n", inLine(t.Agent.ID), inLine(joined(t.Agent.Servers)), joined(tiers), bound, text.Count(t.Exists, "tool")+" exist for it")
+	fmt.Fprintf(
+		w,
+		"as %s: servers %s; tiers %s%s; %s\n",
+		inLine(t.Agent.ID),
+		inLine(joined(t.Agent.Servers)),
+		joined(tiers),
+		bound,
+		text.Count(t.Exists, "tool")+" exist for it",
+	)
 	if t.Refused != "" {
-		fmt.Fprintf(w, "the request is refused: %s\n", text.Clip(text.Line(t.Refused), client.MaxDetail))
+		fmt.Fprintf(
+			w,
+			"the request is refused: %s\n",
+			text.Clip(text.Line(t.Refused), client.MaxDetail),
+		)
 		return
 	}
 	if t.Direct {

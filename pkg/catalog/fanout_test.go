@@ -152,8 +152,8 @@ func TestKilledAtEachWrite(t *testing.T) {
 		n := 1
 		for ; killedAt(t, n, kept); n++ {
 		}
-		// Two messages and the plan, 22 records, eleven baselines and finds, then the catalog: a shard
-		// and current.json.
+		// Two messages and the plan, 22 records, eleven baselines and finds, then the catalog: a
+		// shard and current.json.
 		if n < 60 {
 			t.Errorf("kept %v: only %d writes were interrupted", kept, n-1)
 		}

@@ -130,8 +130,8 @@ func twoServers(testing.TB) map[string][]json.RawMessage {
 	}
 }
 
-// A gateway with real servers over HTTP keeps every byte of every tool. A sync without changes, and a
-// process without a cache, make the same catalog. The gateway restarts while no server answers.
+// A gateway with real servers over HTTP keeps every byte of every tool. A sync without changes, and
+// a process without a cache, make the same catalog. The gateway restarts while no server answers.
 func TestSyncOverHTTP(t *testing.T) {
 	for name, list := range map[string]func(testing.TB) map[string][]json.RawMessage{"two servers": twoServers, "real tools": local.Tools} {
 		t.Run(name, func(t *testing.T) {

@@ -79,9 +79,9 @@ type batchWriter struct {
 	heard     []chan<- error // one channel for each unit that waits; it gets the result of the write
 }
 
-// write writes the records and then the baselines of a unit, together with those of the group's
-// other units. If one record of the group cannot be written, no baseline of the group is written:
-// written records stay, and the next run writes the rest.
+// write writes the records and then the baselines of a unit, together with the writes of the
+// group's other units. If one record of the group cannot be written, no baseline of the group is
+// written: written records stay, and the next run writes the rest.
 func (j *batchWriter) write(ctx context.Context, r *run, due []observation, baselines []approval.Baseline) error {
 	if len(due) == 0 && len(baselines) == 0 {
 		return nil

@@ -85,8 +85,8 @@ func (r *run) isFresh(l *serverRun, wait time.Duration) bool {
 	return r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
 }
 
-// dueServers returns the names of the servers that are due, or of all servers if all is set, in loading
-// order. Disabled servers come last; only their records are read.
+// dueServers returns the names of the servers that are due, or of all servers if all is set, in
+// loading order. Disabled servers come last; only their records are read.
 func (r *run) dueServers(all bool, planned map[string]time.Time) (names []string) {
 	asked, _ := inOrder(r.servers)
 	for _, l := range r.servers {

@@ -49,9 +49,9 @@ func (u *unit) alone() bool {
 	return len(u.servers) == 1 && len(u.names) == 1 && u.bases == nil
 }
 
-// isUnchanged reports whether the lists and records of the unit's server are those of its cache
-// entry. If not, it sets the tools that the load omitted, because the lists equal the catalog's. It
-// may also have read the unit's records, which it then keeps in u.records.
+// isUnchanged reports whether the lists and records of the unit's server equal its cache entry. If
+// not, it sets the tools that the load omitted, because the lists equal the catalog's. It may also
+// have read the unit's records, which it then keeps in u.records.
 func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 	if !u.alone() || !u.servers[0].loaded {
 		return false, nil

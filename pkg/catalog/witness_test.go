@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// The witness is an approval record that is as new as possible. It shows whether an older copy of the
-// store was restored. If possible, it costs no more than one DynamoDB read unit.
+// The witness is an approval record that is as new as possible. It shows whether an older copy of
+// the store was restored. If possible, it costs no more than one DynamoDB read unit.
 func TestWitness(t *testing.T) {
 	type entry struct {
 		name    string

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// worker returns a Syncer like that of a new process: it has nothing in memory.
+// worker returns a Syncer as in a new process: it has nothing in memory.
 func (w *fixture) worker() *catalog.Syncer {
 	return catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 }

@@ -16,9 +16,9 @@ const (
 	replayed = `{"elicitation":{"form":{}}}` // no URL mode: the URL differs each time
 )
 
-// declared returns the capabilities that a request to a server of the stateless protocol declares if
-// it does not declare a caller's own. Such a server asks questions in its results, and the gateway
-// can pass these on in every protocol.
+// declared returns the capabilities that a request to a server of the stateless protocol declares
+// if it does not declare a caller's own. Such a server asks questions in its results, and the
+// gateway can pass these on in every protocol.
 func (t Target) declared() string {
 	if t.Asks == AsksOff {
 		return "{}"

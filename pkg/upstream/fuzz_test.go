@@ -52,8 +52,8 @@ func tree(shape []byte) error {
 	return err
 }
 
-// FuzzClassify checks that nothing panics, that each outcome has a known status and reason, and that
-// a 401 or 403 without a sign of an outage counts as denied.
+// FuzzClassify checks that nothing panics, that each outcome has a known status and reason, and
+// that a 401 or 403 without a sign of an outage counts as denied.
 func FuzzClassify(f *testing.F) {
 	f.Add(403, "", "", []byte("no"), []byte{1, 2, 3}, "", true, false)
 	f.Add(401, "Www-Authenticate", "Bearer", []byte("request timeout"), []byte{8}, "envoy", true, true)

@@ -27,7 +27,7 @@ func forwardMeta(call Call) forwardedMeta {
 	if c := call.Client; c.Notify != nil {
 		p.logLevel = c.LogLevel
 	}
-	if call.Client.Ask != nil { // whichever protocol the caller uses
+	if call.Client.Ask != nil { // for callers of both protocols
 		p.capabilities = call.Client.Capabilities
 	}
 	for _, m := range call.Meta {
@@ -52,7 +52,8 @@ func (p *forwardedMeta) checkTrace() {
 	if mcp.TraceID(p.traceparent) == "" {
 		p.traceparent, p.tracestate = "", ""
 	}
-	if len(p.tracestate) > 512 || strings.ContainsFunc(p.tracestate, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if len(p.tracestate) > 512 ||
+		strings.ContainsFunc(p.tracestate, func(r rune) bool { return r < ' ' || r > '~' }) {
 		p.tracestate = ""
 	}
 }
@@ -84,7 +85,7 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 	return rawjson.Object{{Name: "_meta", Value: o.Bytes()}}
 }
 
-// narrow returns the caller's capabilities without the ones that the gateway does not support.
+// narrow returns the caller's capabilities without the unsupported ones.
 // These are user interfaces, and tasks, whose results need later requests.
 func narrow(capabilities json.RawMessage) json.RawMessage {
 	o, _ := rawjson.Split(capabilities, rawjson.Lenient) // a value of another type declares none

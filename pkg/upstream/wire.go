@@ -26,7 +26,7 @@ type message struct {
 	method string
 	params rawjson.Object
 	name   string      // of the tool, for Mcp-Name; "": none
-	header http.Header // more headers, such as those of the trace; may be nil
+	header http.Header // more headers, such as the headers of the trace; may be nil
 }
 
 // send sends one request and returns the result object of its reply. An error is an

@@ -25,7 +25,8 @@ const (
 // maxSignIns is how often a person signs in during a scenario. The suite permits three.
 const maxSignIns = 3
 
-// refusals contains the scenarios in which the gateway must refuse to sign in, each with its reason.
+// refusals contains the scenarios in which the gateway must refuse to sign in, each with its
+// reason.
 var refusals = map[string]oauth.Code{
 	"auth/resource-mismatch":        oauth.ResourceMismatch,
 	"auth/iss-supported-missing":    oauth.IssuerMismatch,

@@ -20,8 +20,8 @@ import (
 )
 
 // An operator signs the gateway in to a server in the browser, and disconnects it. The issuer is
-// another site, so the browser does not send the session cookie with the callback. If another person
-// opens the link to the issuer, nobody is signed in.
+// another site, so the browser does not send the session cookie with the callback. If another
+// person opens the link to the issuer, nobody is signed in.
 func TestSignInAtAServer(t *testing.T) {
 	t.Parallel()
 	issuer, dir := newNotes(t)

@@ -110,8 +110,8 @@ func wantNoReceiver(t *testing.T, url string, functions ...*lambdatest.Function)
 	}
 }
 
-// costOf runs do, and returns how often it called each operation of DynamoDB and Lambda. It omits the
-// periodic reads, which callsOfAWS counts.
+// costOf runs do, and returns how often it called each operation of DynamoDB and Lambda. It omits
+// the periodic reads, which callsOfAWS counts.
 func costOf(w *fixture, do func()) map[string]int {
 	w.proxy.Calls()
 	do()

@@ -49,8 +49,8 @@ func (r resource) only() string {
 // printed contains the output of Python by its arguments. Python is slow to start.
 var printed sync.Map
 
-// python runs Python with the libraries of the SAM CLI, and returns its output. Python must print the
-// same for the same arguments.
+// python runs Python with the libraries of the SAM CLI, and returns its output. Python must print
+// the same for the same arguments.
 func python(t *testing.T, args ...string) string {
 	t.Helper()
 	key := strings.Join(args, "\n")

@@ -75,8 +75,8 @@ func (s *Stack) ReplaceSealKey() {
 	require.OK(s.t, err)
 }
 
-// AllowSignIn creates the key that encrypts sign-ins at servers, and its alias, as the template does
-// with SignIn=true. Functions that start later use it.
+// AllowSignIn creates the key that encrypts sign-ins at servers, and its alias, as the template
+// does with SignIn=true. Functions that start later use it.
 func (s *Stack) AllowSignIn() {
 	s.t.Helper()
 	kms := awsjson.New(emulator.Config(s.Endpoint), "kms")

@@ -104,8 +104,8 @@ func (b background) configure(t *testing.T) {
 	require.OK(t, err)
 }
 
-// TestEnvStartsAdmin starts the function that none of the events above reaches. It uses the committed
-// env.json, and changes only the address of the emulator.
+// TestEnvStartsAdmin starts the function that none of the events above reaches. It uses the
+// committed env.json, and changes only the address of the emulator.
 func TestEnvStartsAdmin(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(home, "env.json"))
 	require.OK(t, err)

@@ -86,8 +86,8 @@ type sentence struct {
 	text string
 }
 
-// TestPlainEnglish counts phrases by kind of text and folder. No count may rise. To list the phrases:
-// go test ./test/repocheck -run PlainEnglish -v -list-english pkg/catalog
+// TestPlainEnglish counts phrases by kind of text and folder. No count may rise. To list the
+// phrases: go test ./test/repocheck -run PlainEnglish -v -list-english pkg/catalog
 func TestPlainEnglish(t *testing.T) {
 	counts := map[string]int{}
 	for s := range allSentences(t) {

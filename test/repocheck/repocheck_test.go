@@ -89,7 +89,8 @@ var parsed = sync.OnceValues(func() ([]file, error) {
 	return all, err
 })
 
-// testOnly reports whether only tests may import a package: it is below test/, or its name ends in "test".
+// testOnly reports whether only tests may import a package: it is below test/, or its name ends in
+// "test".
 func testOnly(dir string) bool {
 	return strings.HasPrefix(dir, "test/") || strings.HasSuffix(path.Base(dir), "test")
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // Of returns the actions that r, with the given body, requests from DynamoDB, S3, SSM, Secrets
-// Manager, SQS, KMS or Lambda. For other services it returns nothing. Addresses of S3 must contain the
-// bucket in the path. The prefix of secrets is portcullis. Of assumes that a secret without this
-// prefix is the stack's own secret, and that an invoked function is the sync function.
+// Manager, SQS, KMS or Lambda. For other services it returns nothing. Addresses of S3 must contain
+// the bucket in the path. The prefix of secrets is portcullis. Of assumes that a secret without
+// this prefix is the stack's own secret, and that an invoked function is the sync function.
 func Of(r *http.Request, body []byte) ([]Request, error) {
 	if name, operation, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
 		if strings.HasPrefix(name, "DynamoDB") {

@@ -95,10 +95,11 @@ type statement struct {
 	conditions map[string]map[string][]string // operator → context key → values
 }
 
-// Load returns the roles by the name of their function: mcp, sync, admin, work, assemble. A role has
-// the rights of its policies and of the policies of keys. Load includes statements that exist only under a condition of the template. The role of the sync
-// function is sync with SyncMode=single, and plan with SyncMode=fanout. Load needs the Python of
-// the SAM CLI (PORTCULLIS_SAM). Without it, Load skips the test, or fails it if CI=true.
+// Load returns the roles by the name of their function: mcp, sync, admin, work, assemble. A role
+// has the rights of its policies and of the policies of keys. Load includes statements that exist
+// only under a condition of the template. The role of the sync function is sync with
+// SyncMode=single, and plan with SyncMode=fanout. Load needs the Python of the SAM CLI
+// (PORTCULLIS_SAM). Without it, Load skips the test, or fails it if CI=true.
 func Load(t testing.TB) map[string]Role {
 	t.Helper()
 	return load(t, "infra/expand.py", "template.yaml")

@@ -39,8 +39,8 @@ func TestSignIn(t *testing.T) {
 // sends the person to the callback.
 type browser func(t *testing.T, address, callback, person string) (query string)
 
-// trySignIn signs in to servers, each as a person. Calls still succeed after a token has expired, and
-// fail after the sign-out.
+// trySignIn signs in to servers, each as a person. Calls still succeed after a token has expired,
+// and fail after the sign-out.
 func trySignIn(t *testing.T, servers, people map[string]string, open browser) {
 	t.Helper()
 	entries := map[string]any{}

@@ -35,8 +35,8 @@ var steps = []struct {
 	{"one call", oneCall},
 }
 
-// Each scenario works on bolt with one protocol, and on DynamoDB with the other. The gateway's tests
-// have both protocols, and the conformance test of the stores has both stores.
+// Each scenario works on bolt with one protocol, and on DynamoDB with the other. The gateway's
+// tests have both protocols, and the conformance test of the stores has both stores.
 func TestUnlockInPlace(t *testing.T) {
 	for _, p := range []struct {
 		name string

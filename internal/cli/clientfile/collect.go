@@ -21,7 +21,8 @@ type Choice struct {
 
 // Collect returns the chosen servers of the files, each once, with their variables named. A chosen
 // server that cannot be imported is in the result too, and its Left says why, for example because
-// an earlier, different server has the same name. An error names an entry of the choice that no file has.
+// an earlier, different server has the same name. An error names an entry of the choice that no
+// file has.
 func Collect(files []*File, c Choice) ([]*Server, error) {
 	g := collection{choice: c, byName: map[string]*Server{}, used: map[string]bool{}}
 	for _, f := range files {

@@ -152,7 +152,7 @@ func ruleName(r policy.Rule) string { return cmp.Or(r.ID, "at line "+strconv.Ito
 // Whether an operator's rules deny an item to no agent, to some agents, or to every agent.
 const (
 	free = iota
-	some // also if only an agent's claims decide
+	some // even if only an agent's claims decide
 	every
 )
 

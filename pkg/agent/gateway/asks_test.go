@@ -372,7 +372,8 @@ func TestReplay(t *testing.T) {
 	odd++
 	a.fails("asked for input too often")(look(next.back(key(next), accept)))
 
-	// The gateway sends a call that is not safe to repeat without a way to ask, so the server fails it.
+	// The gateway sends a call that is not safe to repeat without a way to ask, so the server fails
+	// it.
 	a.fails("")(a.act(""))
 	a.fails("")(a.do(t.Context(), mcp.Client{}, "look", `{}`, ""))
 	a.Options.Sealer = nil

@@ -147,8 +147,8 @@ func TestConfirmedCallThatAsks(t *testing.T) {
 	if err != nil || !strings.Contains(string(raw), "sent before") || *sent != 2 {
 		t.Errorf("the answer again: %s %v, %d sent", raw, err, *sent)
 	}
-	// If a tool began to require confirmations after its server asked a question, the answer to that
-	// question does not run the call.
+	// If a tool began to require confirmations after its server asked a question, the answer to
+	// that question does not run the call.
 	servers := map[string]string{"s": `"approval":"manual"`, "out": ""}
 	u.reconfigure(servers, `"gateway":{"requests":true}`)
 	answer = u.questioned(c)

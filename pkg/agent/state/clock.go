@@ -20,8 +20,7 @@ func (d deadline) hasPassed(now time.Time) bool {
 	return !now.Before(d.at) || !wall(now).Before(wall(d.at)) || now.Before(d.from)
 }
 
-// earlier returns a deadline that is set now and passes at d.at or at the time at, whichever is
-// first.
+// earlier returns a deadline that is set now and passes at the earlier of d.at and the time at.
 func (d deadline) earlier(now time.Time, at time.Time) deadline {
 	if at.Before(d.at) {
 		return deadline{now, at}

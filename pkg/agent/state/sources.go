@@ -72,8 +72,8 @@ func (src *sources) newBase() *base {
 	return newBase(inputs{cfg: src.config.Value, policy: src.policy.Value, snap: src.snap}, &base{})
 }
 
-// readCatalog reads the catalog within timeout. The next attempt reuses the loaded shards. synced is
-// the same as for readObjects.
+// readCatalog reads the catalog within timeout. The next attempt reuses the loaded shards. synced
+// is the same as for readObjects.
 func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -50,7 +50,7 @@ func (s *Source) Secret(ctx context.Context, ref string) (string, error) {
 // stage AWSPREVIOUS, and the parameter store has each version of a parameter under its number.
 // Versions reads the current value first. If that value is replaced before the second read, Secrets
 // Manager returns the same value again as the previous one. The parameter store returns the version
-// before the one that was read first.
+// before the version that was read first.
 func (s *Source) Versions(ctx context.Context, ref string) (v secret.Versions, err error) {
 	before := func() (secret.Version, error) { return secret.Version{}, secret.ErrNotFound }
 	switch kind, name, _ := strings.Cut(ref, ":"); kind {

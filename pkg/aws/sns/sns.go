@@ -1,5 +1,5 @@
-// Package sns publishes notices to topics of Amazon SNS, whose subscribers are mailboxes, queues and
-// telephones.
+// Package sns publishes notices to topics of Amazon SNS, whose subscribers are mailboxes, queues
+// and telephones.
 package sns
 
 import (

@@ -4,9 +4,9 @@ package secret
 
 import "log/slog"
 
-// A Text is a string that cannot be printed: fmt, slog and encoding/json all show "[secret]". The string
-// is behind a pointer. If a Text is in an unexported field of a struct, fmt prints that field
-// without calling the methods of the Text.
+// A Text is a string that cannot be printed: fmt, slog and encoding/json all show "[secret]". The
+// string is behind a pointer. If a Text is in an unexported field of a struct, fmt prints that
+// field without calling the methods of the Text.
 type Text struct{ text *string }
 
 // mark replaces the text wherever it is printed.

@@ -45,8 +45,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// If Open accepts the bytes, FuzzOpen ranks the index alone, and joined with itself and with a valid
-// index. Damaged bytes
+// If Open accepts the bytes, FuzzOpen ranks the index alone, and joined with itself and with a
+// valid index. Damaged bytes
 // cause an error or an answer, but no panic.
 func FuzzOpen(f *testing.F) {
 	good := built(docs("read_file", "write_file", "検索"))

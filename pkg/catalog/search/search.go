@@ -1,5 +1,5 @@
-// Package search ranks tools for a query by the sum of two signals: BM25F over six fields, for equal
-// words, and the cosine of two small vectors, for words with the same meaning.
+// Package search ranks tools for a query by the sum of two signals: BM25F over six fields, for
+// equal words, and the cosine of two small vectors, for words with the same meaning.
 //
 // The package does no I/O. It ranks only the documents of a view, which is a set that the caller
 // passes. The package does not check which tools exist, or which tools are callable. Every number

@@ -136,7 +136,7 @@ type itemInput struct {
 	}
 }
 
-// decide returns the operation that decides about an item, whichever definition the item has.
+// decide returns the operation that decides about an item with any definition.
 func (k kindAPI) decide(action string) func(context.Context, *itemInput) (decide.Tool, error) {
 	return func(ctx context.Context, in *itemInput) (decide.Tool, error) {
 		if in.Body == nil {

@@ -85,8 +85,8 @@ func TestAuditFileNamesABadFilter(t *testing.T) {
 	}
 }
 
-// A line links to the differences between its two definitions, if the approval record still has both
-// texts.
+// A line links to the differences between its two definitions, if the approval record still has
+// both texts.
 func TestAuditPageDiff(t *testing.T) {
 	h := newFixture(t)
 	before := h.Hash("fs/read_file")

@@ -182,7 +182,7 @@ func TestGuardReboundNames(t *testing.T) {
 }
 
 // Some paths of the console need no credentials. A request without credentials to such a path never
-// reaches the API, whatever its method.
+// reaches the API, with any method.
 func TestGuardPublic(t *testing.T) {
 	h := newFixture(t)
 	var reached []string

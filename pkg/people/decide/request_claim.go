@@ -143,7 +143,11 @@ func pageOf(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
 
 // joinedRequests returns the requests to which a decision for all agents applies, oldest first. It
 // refuses the decision if somebody has just declined one of the requests.
-func (d *Service) joinedRequests(ctx context.Context, s requestView, v request.Verdict) ([]agentRequest, error) {
+func (d *Service) joinedRequests(
+	ctx context.Context,
+	s requestView,
+	v request.Verdict,
+) ([]agentRequest, error) {
 	if s.one.OneCall() {
 		return []agentRequest{s.one}, nil
 	}
@@ -165,7 +169,12 @@ func (d *Service) joinedRequests(ctx context.Context, s requestView, v request.V
 }
 
 // claim stores a decision with a request, unless somebody else has decided about it.
-func (d *Service) claim(ctx context.Context, s requestView, o agentRequest, dec RequestDecision) error {
+func (d *Service) claim(
+	ctx context.Context,
+	s requestView,
+	o agentRequest,
+	dec RequestDecision,
+) error {
 	one := s.decision(ctx, o, dec)
 	change := func(g request.Granted) (request.Granted, error) {
 		again := false
@@ -183,9 +192,20 @@ func (d *Service) claim(ctx context.Context, s requestView, o agentRequest, dec 
 }
 
 // decision returns the decision that is stored with a request.
-func (s requestView) decision(ctx context.Context, o agentRequest, dec RequestDecision) request.Decision {
+func (s requestView) decision(
+	ctx context.Context,
+	o agentRequest,
+	dec RequestDecision,
+) request.Decision {
 	by := text.Clip(ActorOf(ctx).Name, maxActor)
-	one := request.Decide(o.Request, dec.Verdict, dec.Minutes, by, strings.TrimSpace(dec.Reason), s.m.now)
+	one := request.Decide(
+		o.Request,
+		dec.Verdict,
+		dec.Minutes,
+		by,
+		strings.TrimSpace(dec.Reason),
+		s.m.now,
+	)
 	if dec.Verdict == request.Allowed || dec.Verdict == request.Confirmed {
 		one.URL = s.now.URL
 		if s.record != nil {
@@ -197,24 +217,49 @@ func (s requestView) decision(ctx context.Context, o agentRequest, dec RequestDe
 
 // removeClaim removes a decision from its request, because the decision could not be carried out.
 // If the removal fails, the request counts as open again after a minute.
-func (d *Service) removeClaim(ctx context.Context, s requestView, o agentRequest, dec RequestDecision) {
+func (d *Service) removeClaim(
+	ctx context.Context,
+	s requestView,
+	o agentRequest,
+	dec RequestDecision,
+) {
 	ours := s.decision(ctx, o, dec)
-	_, err := d.o.Requests.ChangeGranted(context.WithoutCancel(ctx), o.agent, func(g request.Granted) (request.Granted, error) {
-		if decision, is := g.Find(o.ID); is && decision.Verdict == ours.Verdict && decision.By == ours.By && decision.At.Equal(ours.At) {
-			return g.Without(o.ID), nil
-		}
-		return g, request.ErrNotFound // nothing is written
-	})
+	_, err := d.o.Requests.ChangeGranted(
+		context.WithoutCancel(ctx),
+		o.agent,
+		func(g request.Granted) (request.Granted, error) {
+			if decision, is := g.Find(o.ID); is && decision.Verdict == ours.Verdict &&
+				decision.By == ours.By &&
+				decision.At.Equal(ours.At) {
+				return g.Without(o.ID), nil
+			}
+			return g, request.ErrNotFound // nothing is written
+		},
+	)
 	if err != nil {
-		d.o.Log.LogAttrs(ctx, slog.LevelWarn, "decision not removed from request after failure", slog.String("request", o.ID), slog.Any("error", err))
+		d.o.Log.LogAttrs(
+			ctx,
+			slog.LevelWarn,
+			"decision not removed from request after failure",
+			slog.String("request", o.ID),
+			slog.Any("error", err),
+		)
 	}
 }
 
 // settleRest stores a decision with all joined requests except the first, which has it already.
-func (d *Service) settleRest(ctx context.Context, s requestView, joined []agentRequest, dec RequestDecision) decisionResult {
+func (d *Service) settleRest(
+	ctx context.Context,
+	s requestView,
+	joined []agentRequest,
+	dec RequestDecision,
+) decisionResult {
 	out := decisionResult{all: []agentRequest{joined[0]}}
 	rest, failed := joined[1:], make([]error, len(joined)-1)
-	forEach(len(rest), func(n int) { failed[n] = d.claim(context.WithoutCancel(ctx), s, rest[n], dec) })
+	forEach(
+		len(rest),
+		func(n int) { failed[n] = d.claim(context.WithoutCancel(ctx), s, rest[n], dec) },
+	)
 	for n, o := range rest {
 		if failed[n] != nil {
 			out.unsettled = append(out.unsettled, o.ID)
@@ -224,7 +269,7 @@ func (d *Service) settleRest(ctx context.Context, s requestView, joined []agentR
 	}
 	slices.Sort(out.unsettled)
 	i := slices.IndexFunc(out.all, func(o agentRequest) bool { return o.ID == s.one.ID })
-	if i > 0 { // notices name the first request, which must be the one that the person saw
+	if i > 0 { // notices name the first request, which must be the request that the person saw
 		out.all[0], out.all[i] = out.all[i], out.all[0]
 	}
 	return out

@@ -52,8 +52,8 @@ func (m *instant) lists(r request.Request) bool {
 	return ok && m.v.Tool(i).Definition.Hash == r.Hash
 }
 
-// seenFor is the age of a request after which this process must have loaded the catalog in which the
-// agent found the item.
+// seenFor is the age of a request after which this process must have loaded the catalog in which
+// the agent found the item.
 const seenFor = 5 * time.Minute
 
 // unseen reports whether this process may not have seen the request's definition yet.

@@ -35,16 +35,28 @@ func (p *Enqueuer) Notify(ctx context.Context, e Event) {
 		now = p.Now
 	}
 	e = e.Fit(now())
-	about := []slog.Attr{slog.String("event", string(e.Kind)), slog.String("server", e.Server), slog.String("request", e.Request)}
+	about := []slog.Attr{
+		slog.String("event", string(e.Kind)),
+		slog.String("server", e.Server),
+		slog.String("request", e.Request),
+	}
 	if err := p.Box.Put(ctx, e); err != nil {
-		p.Log.LogAttrs(ctx, slog.LevelError, "notice not delivered", append(about, slog.Any("error", err))...)
+		p.Log.LogAttrs(
+			ctx,
+			slog.LevelError,
+			"notice not delivered",
+			append(about, slog.Any("error", err))...)
 		return
 	}
 	if p.Wake == nil {
 		return
 	}
 	if err := p.Wake(ctx, e.ID); err != nil {
-		p.Log.LogAttrs(ctx, slog.LevelWarn, "notice waits for the next sync", append(about, slog.Any("error", err))...)
+		p.Log.LogAttrs(
+			ctx,
+			slog.LevelWarn,
+			"notice waits for the next sync",
+			append(about, slog.Any("error", err))...)
 	}
 }
 

@@ -283,9 +283,8 @@ func inCatalog(r approval.Record) approval.Record {
 	return r
 }
 
-// A definition that is blocked in the store or in the catalog is never callable. This is so
-// whatever the store lost, whatever a person decided about the loss, and whatever the server lists
-// later.
+// A definition that is blocked in the store or in the catalog is never callable. This is so for
+// every loss of the store, every decision about the loss, and every later list of the server.
 func TestBlocksOutliveLosses(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 4))

@@ -57,7 +57,7 @@ func (re Replayed) note() string {
 // invented line may lock more than people decided, but the result never locks less than r. Replay
 // applies no approvals: the end of the audit may be missing, and with it a later block.
 //
-// If two decisions have the same time, the one that locks counts.
+// If two decisions have the same time, the decision that locks counts.
 func Replay(r Record, known time.Time, past []Past) Replayed {
 	past = slices.DeleteFunc(slices.Clone(past), func(p Past) bool { return !p.At.After(known) })
 	slices.SortStableFunc(past, func(a, b Past) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.rank(), b.rank())) })

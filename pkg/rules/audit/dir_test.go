@@ -335,8 +335,8 @@ func TestDirDamage(t *testing.T) {
 	})
 }
 
-// If another file replaces the open file, as when an editor saves it, the Dir continues with the new
-// file, even if its content is the same.
+// If another file replaces the open file, as when an editor saves it, the Dir continues with the
+// new file, even if its content is the same.
 func TestDirCopyInPlace(t *testing.T) {
 	f := newFolder(t)
 	f.write("a:1", "a:2")

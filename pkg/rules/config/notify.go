@@ -49,8 +49,8 @@ const (
 	signingMost   = 64
 )
 
-// SigningKey returns the key of a signing secret: whsec_ and 24 to 64 bytes in base64. The error does
-// not repeat it.
+// SigningKey returns the key of a signing secret: whsec_ and 24 to 64 bytes in base64. The error
+// does not repeat it.
 func SigningKey(s string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(s, signingPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)

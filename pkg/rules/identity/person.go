@@ -12,7 +12,7 @@ import (
 type Person struct {
 	Name    string   // their name in the audit
 	Subject string   // issuer and sub: unique, and the same at each sign-in
-	Groups  []string // those of their groups that have a role at this gateway
+	Groups  []string // their groups that have a role at this gateway
 }
 
 // ErrGroupsLeftOut says that a token lacks the person's groups because they are too many.

@@ -24,8 +24,8 @@ const (
 	Denied    Status = "denied"    // the gateway has no access: retrying will not help
 )
 
-// An Outcome is how a load or a call of one server ended. The catalog stores it without Tools, Items
-// and Nested.
+// An Outcome is how a load or a call of one server ended. The catalog stores it without Tools,
+// Items and Nested.
 type Outcome struct {
 	ServerID   string            `json:"server"`
 	Status     Status            `json:"status"`

@@ -81,7 +81,7 @@ func (id ID) Key() string {
 	return id.local()
 }
 
-// Sum returns the SHA-256 of the item's name in lower-case hex. It stands for the URI of a resource
+// Sum returns the SHA-256 of the item's name in lower-case hex. It replaces the URI of a resource
 // in places where a URI is too long, or cannot be part of a path.
 func (id ID) Sum() string {
 	sum := sha256.Sum256([]byte(id.Name))

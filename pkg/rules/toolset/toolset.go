@@ -21,8 +21,8 @@ const (
 	standard = "default"
 )
 
-// A Universe is every tool of the catalog, with prompts and resources, and every server of the config.
-// The number of a tool, a prompt or a resource is its index in Tools.
+// A Universe is every tool of the catalog, with prompts and resources, and every server of the
+// config. The number of a tool, a prompt or a resource is its index in Tools.
 type Universe struct {
 	Tools   []Tool
 	Servers []Server

@@ -90,7 +90,7 @@ func (g *guard) run(transact func() error) (err error) {
 	if g.broken != nil {
 		return g.broken
 	}
-	// To read a page beyond the end of the file is a memory fault, which ends the program by
+	// A read of a page beyond the end of the file is a memory fault, which ends the program by
 	// default.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -26,8 +26,8 @@ const (
 	retryDue     = 30 * time.Second
 	retryExpired = 5 * time.Second
 
-	// The gateway renews refused tokens at most maxRenewals times in renewalTime. Otherwise a server
-	// that refuses every token would cause a refresh with each call.
+	// The gateway renews refused tokens at most maxRenewals times in renewalTime. Otherwise a
+	// server that refuses every token would cause a refresh with each call.
 	maxRenewals = 3
 	renewalTime = time.Minute
 )

@@ -152,8 +152,8 @@ func (c *Client) Discover(
 	return d, nil
 }
 
-// scopes returns the scopes to request: the configured scopes, or the scopes of the challenge, or all
-// scopes of the resource. offline_access requests a refresh token.
+// scopes returns the scopes to request: the configured scopes, or the scopes of the challenge, or
+// all scopes of the resource. offline_access requests a refresh token.
 func scopes(ch Challenge, r *Resource, i Issuer, s Settings) []string {
 	out := slices.Clone(s.Scopes)
 	if out == nil {

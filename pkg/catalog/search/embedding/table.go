@@ -59,7 +59,7 @@ func Default() Table {
 }
 
 // open reads a table in place. It checks only the head and the sizes. The methods of the Table do
-// not panic, whatever the rest of data is.
+// not panic, even if the rest of data is random.
 func open(data string) (Table, error) {
 	if len(data) < headerSize || data[:len(magic)] != magic {
 		return Table{}, fmt.Errorf("%w: no head", errFormat)
