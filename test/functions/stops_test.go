@@ -58,9 +58,11 @@ func (g suite) peopleStop(t *testing.T) {
 		}
 	}
 	admin.Ask(http.StatusOK, "/admin/stop/undo", `{"agent":"anonymous"}`, nil)
-	local.Until(t, "the gateway accepts the agent again", func() bool {
-		return both[0].Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).Status == http.StatusOK
-	})
+	for _, f := range both {
+		local.Until(t, "the function accepts the agent again", func() bool {
+			return f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).Status == http.StatusOK
+		})
+	}
 	works()
 	want := []string{
 		"bootstrap stop agent:anonymous runs wild", "bootstrap stop server:github key leaked",

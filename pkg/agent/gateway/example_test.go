@@ -59,6 +59,5 @@ func ExampleGateway() {
 	_ = json.Unmarshal(raw, &answer)
 	fmt.Println(answer.Content[0].Text)
 	// Output:
-	// {"tools":[{"name":"files:delete_file","signature":"(path?:string)","description":"Delete a
-	// file.","call_with":"call_tool_destructive"}],"total":1,"disabled":[{"name":"backup:delete_file","description":"Delete a file.","status":"disabled_by_config"}],"remediation":{"disabled_by_config":"This tool is denied by operator policy, in mcp_config.json or policy.cedar. The user cannot override it; only the operator can change it."}}
+	// {"tools":[{"name":"files:delete_file","signature":"(path?:string)","description":"Delete a file.","call_with":"call_tool_destructive"}],"total":1,"disabled":[{"name":"backup:delete_file","description":"Delete a file.","status":"disabled_by_config"}],"remediation":{"disabled_by_config":"This tool is denied by operator policy, in mcp_config.json or policy.cedar. The user cannot override it; only the operator can change it."}}
 }

@@ -19,7 +19,6 @@ func Example() {
 	}`))
 	fmt.Println(string(answer), err)
 	// Output:
-	// {"statusCode":200,"headers":{"Content-Type":"text/plain;
-	// charset=utf-8"},"multiValueHeaders":null,"body":"POST /mcp, Mcp-Name res://a,b","cookies":[]}
+	// {"statusCode":200,"headers":{"Content-Type":"text/plain; charset=utf-8"},"multiValueHeaders":null,"body":"POST /mcp, Mcp-Name res://a,b","cookies":[]}
 	//  <nil>
 }

@@ -80,7 +80,6 @@ func ExampleClassify() {
 	fmt.Println(lock.Classify(facts) == lock.None)
 	// Output:
 	// pending_approval
-	// Tool is disabled and not callable. A person must approve its definition first. Ask the user
-	// to approve it, or to have it reviewed:
-	// https://gate.example.com/admin/tools/github/create_issue true
+	// Tool is disabled and not callable. A person must approve its definition first. Ask the user to approve it, or to have it reviewed: https://gate.example.com/admin/tools/github/create_issue
+	// true
 }

@@ -33,8 +33,8 @@ unless { principal == Agent::"janitor" };`))
 		fmt.Printf("%s: denied %t: %q\n", id, v.Denied == lock.Yes, v.Denial.Note())
 	}
 	// Output:
-	// dev: denied true: "Deletes go through the platform team. (rule no-deletes, contact
-	// platform@example.com)" janitor: denied false: ""
+	// dev: denied true: "Deletes go through the platform team. (rule no-deletes, contact platform@example.com)"
+	// janitor: denied false: ""
 }
 
 func ExampleParse() {
