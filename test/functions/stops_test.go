@@ -60,7 +60,8 @@ func (g suite) peopleStop(t *testing.T) {
 	admin.Ask(http.StatusOK, "/admin/stop/undo", `{"agent":"anonymous"}`, nil)
 	for _, f := range both {
 		local.Until(t, "the function accepts the agent again", func() bool {
-			return f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).Status == http.StatusOK
+			a := f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+			return a.Status == http.StatusOK
 		})
 	}
 	works()
