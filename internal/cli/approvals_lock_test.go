@@ -157,13 +157,7 @@ func TestApplyKeepsRefusals(t *testing.T) {
 			t.Errorf("apply does not say %q", want)
 		}
 	}
-	f, err := lockArg{k.file}.read()
-	require.OK(t, err)
-	id := tool.ID{Server: "mail", Name: "send"}
-	e := f[id]
-	e.Note = "A joke of ours."
-	f[id] = e
-	require.OK(t, os.WriteFile(k.file, f.Bytes(), 0o644))
+	k.note(tool.ID{Server: "mail", Name: "send"}, "A joke of ours.")
 	do(3, "apply", k.file, "-o", "json")
 	var one decide.Tool
 	k.Ask(http.StatusOK, "/admin/tools/mail/send", nil, &one)
@@ -177,6 +171,17 @@ func TestApplyKeepsRefusals(t *testing.T) {
 		}
 	}
 	s.check("approvals-lock-apply")
+}
+
+// note writes a note of one entry into the lock file.
+func (k *keeper) note(id tool.ID, text string) {
+	k.T.Helper()
+	f, err := lockArg{k.file}.read()
+	require.OK(k.T, err)
+	e := f[id]
+	e.Note = text
+	f[id] = e
+	require.OK(k.T, os.WriteFile(k.file, f.Bytes(), 0o644))
 }
 
 // Two people who apply the same file at the same time approve it once.
@@ -216,13 +221,7 @@ func TestApplyBreaksOff(t *testing.T) {
 			k := newKeeper(t, nil)
 			k.update()
 			k.session().must(0, "approvals", "write", k.file, "--pending", "--dir", k.dir)
-			f, err := lockArg{k.file}.read()
-			require.OK(t, err)
-			id := tool.ID{Server: "files", Name: "copy"}
-			e := f[id]
-			e.Note = "It has a request of its own."
-			f[id] = e
-			require.OK(t, os.WriteFile(k.file, f.Bytes(), 0o644))
+			k.note(tool.ID{Server: "files", Name: "copy"}, "It has a request of its own.")
 			to, err := url.Parse(k.URL)
 			require.OK(t, err)
 			ctx, interrupt := context.WithCancel(t.Context())
