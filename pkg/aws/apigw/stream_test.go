@@ -216,7 +216,7 @@ func TestStreamPieces(t *testing.T) {
 	}
 }
 
-// A stream sends more than a whole answer may hold while the handler still writes.
+// While the handler still writes, a stream sends more bytes than a whole answer may have.
 func TestStreamOfManyBytes(t *testing.T) {
 	part := bytes.Repeat([]byte("x"), 1<<20)
 	a := stream(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -18,9 +18,9 @@ const leastBlanks = 4 << 10
 // that is not white space. It returns text that is not JSON unchanged.
 //
 // The white space uses at most twice the size of raw, or 4 KB if that is more. Indentation would
-// otherwise grow with the square of the depth: 20 KB of nested arrays would become 180 MB. Levels
-// that would use more stay in one line, the deepest first. The result depends on raw alone, so that
-// two texts can be compared by lines.
+// otherwise grow with the square of the depth: 20 KB of nested arrays would become 180 MB. The
+// first level that would exceed this limit, and all deeper levels, stay in one line. The result
+// depends only on the arguments, so that two texts can be compared by lines.
 func Indent(raw []byte, prefix, unit string) string {
 	if !json.Valid(raw) {
 		return string(raw)

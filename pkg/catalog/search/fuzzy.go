@@ -36,8 +36,8 @@ func (ix *Index) knownNear(word string) (out []queryWord) {
 		}
 	}
 	ix.table.Words(word[0], add)
-	// If a near word has another first letter, that letter was replaced or added, or the word
-	// begins with the second letter.
+	// If a near word has another first letter, the edit replaced or removed the first letter of
+	// word, put a letter before it, or swapped the first two letters.
 	other := func(letter byte, rest string) {
 		if w, ok := ix.table.Word(letter, rest); ok && letter != word[0] {
 			add(w)
@@ -94,7 +94,7 @@ func oneEdit[B []byte | string](a string, b B) bool {
 	for i < len(a) && i < len(b) && a[i] == b[i] {
 		i++
 	}
-	j, k := len(a), len(b) // and from j in a and k in b to the ends
+	j, k := len(a), len(b) // a[j:] and b[k:] are equal too
 	for j > i && k > i && a[j-1] == b[k-1] {
 		j--
 		k--

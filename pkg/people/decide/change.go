@@ -7,7 +7,7 @@ import "github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 type Change struct {
 	Line  string       `json:"line" doc:"the change in one line"`
 	Items []ChangeItem `json:"items" nullable:"false" doc:"the differences, at most 200"`
-	More  int          `json:"more,omitempty" doc:"number of differences that items omits"`
+	More  int          `json:"more,omitempty" doc:"number of differences that are not in the field items"`
 }
 
 // A ChangeItem is one difference.

@@ -29,10 +29,10 @@ const Format = 1
 // A Session is a person's stored session in one browser.
 type Session struct {
 	Format  int       `json:"format"`            // set by the store at each write
-	ID      string    `json:"id"`                // keyed hash of the cookie, which is no credential
+	ID      string    `json:"id"`                // keyed hash of the cookie; the hash is no credential
 	Actor   string    `json:"actor"`             // name in the audit
 	Way     string    `json:"way"`               // how the person signed in: one of the ways
-	Token   string    `json:"token,omitempty"`   // id of the token that ends with it; see [Person]
+	Token   string    `json:"token,omitempty"`   // id of a token; the session ends with this token; see [Person]
 	Subject string    `json:"subject,omitempty"` // the issuer's name for the person; see [Person]
 	Groups  []string  `json:"groups,omitempty"`  // groups at the issuer that have a role here
 	Browser string    `json:"browser,omitempty"` // user agent

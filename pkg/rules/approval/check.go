@@ -109,7 +109,7 @@ func (c *checker) text(field, s string, least, most int) {
 	}
 }
 
-// definition records the same faults as text for a definition, but copies only a faulty one.
+// definition records the same faults as [checker.text]. It copies raw only if raw has a fault.
 func (c *checker) definition(field string, raw []byte) {
 	if len(raw) > tool.MaxDefinition || !utf8.Valid(raw) {
 		c.text(field, string(raw), 0, tool.MaxDefinition)

@@ -189,7 +189,7 @@ func timeOf(raw []byte) (time.Time, bool) {
 // A backward reads lines from the last to the first, in bounded memory.
 type backward struct {
 	r   io.ReaderAt
-	pos int64  // nothing before it was read
+	pos int64  // the bytes before pos were not read yet
 	buf []byte // the bytes after pos that were not returned
 }
 

@@ -237,8 +237,8 @@ func (s *shop) publish() {
 	require.OK(s.t, err)
 }
 
-// restart begins with an empty cache. A request has more time than by default: the emulator reads
-// each item of the index for each page, unlike DynamoDB.
+// restart begins with an empty cache. A request has 10 s, because the emulator, unlike DynamoDB,
+// reads each item of the index for each page.
 func (s *shop) restart() {
 	s.loader = state.New(s.objects, withStops{s.store}, &state.Options{Now: func() time.Time { return time.Now().Add(s.skip) }, Timeout: coldStart})
 }

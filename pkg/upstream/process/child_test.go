@@ -175,7 +175,7 @@ func TestGroup(t *testing.T) {
 }
 
 func TestKilledWithUs(t *testing.T) {
-	// The shell in between replaces this process: SIGKILL ends it.
+	// A second copy of this test binary starts the program, and SIGKILL ends the copy.
 	if _, err := os.Stat("/proc/self"); err != nil {
 		t.Skip("only Linux ends programs whose parent was killed")
 	}
