@@ -35,8 +35,8 @@ type Settings struct {
 	// PORTCULLIS_STREAMING: "url": /mcp is behind a Function URL; "rest": behind a REST API. Both
 	// stream. "none" or "": behind an API that does not stream
 	Streaming bool
-	// PORTCULLIS_SEAL_KEY: key that seals clients' sessions, at least 32 random bytes, and after a
-	// comma the previous key; or ${secretsmanager:name} or ${ssm:/name}
+	// PORTCULLIS_SEAL_KEY: key that seals clients' sessions: at least 32 random bytes, optionally
+	// a comma and the previous key. It may be a reference: ${secretsmanager:name} or ${ssm:/name}
 	SealKey      secret.Text
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks in which upstreams may be
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call /mcp
@@ -54,8 +54,8 @@ type Settings struct {
 	// PORTCULLIS_USAGE_LOGS: log group of the function that serves agents; usage is counted
 	// from it; "": no usage counts
 	UsageLogs string
-	// PORTCULLIS_AUDIT_STORE: where the lines of calls are kept, as text for people; "": only in
-	// the log
+	// PORTCULLIS_AUDIT_STORE: a text for people that says where the audit events of calls are;
+	// "": they are only in the function's log
 	AuditStore string
 	// PORTCULLIS_VAULT_KEY: ARN of the KMS key, or of its alias, that seals the gateway's sign-ins
 	// at servers; "": the functions cannot sign in

@@ -138,7 +138,7 @@ func (f *fleet) settle() {
 	if !local.WaitFor(func() bool {
 		return f.Waiting(f.t, f.queues["WorkUrl"]) == "0 0 0" && f.Waiting(f.t, f.queues["AssembleUrl"]) == "0 0 0"
 	}) {
-		f.t.Fatalf("messages that wait, are in work, or are delayed: %s of servers, %s of assemblies; the workers wrote\n%.4000s",
+		f.t.Fatalf("the queues are not empty (waiting, in work, delayed): %s in the work queue, %s in the assembly queue; the workers wrote\n%.4000s",
 			f.Waiting(f.t, f.queues["WorkUrl"]), f.Waiting(f.t, f.queues["AssembleUrl"]), f.work.Output())
 	}
 }

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
 // TestReplay fails for each answer that differs. The older build prepares a folder. Then each build
 // runs on its own copy of the folder, so this build also reads data of the older build. Without
-// PORTCULLIS_REPLAY_BEFORE both builds are this commit's build, so a difference shows a missing
-// mask.
+// PORTCULLIS_REPLAY_BEFORE both builds are this commit's build, so a difference means that masks
+// lacks a pattern for a value that changes from run to run.
 func TestReplay(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("PORTCULLIS_REPLAY"))
 	if err != nil {
@@ -60,8 +60,8 @@ func TestReplay(t *testing.T) {
 	t.Logf("%d requests, answers by status %v, %d differ", len(requests), statuses, differ)
 }
 
-// prepare creates a folder with the older build. It returns the folder and the values of the
-// script's names.
+// prepare creates a folder with the older build. It returns the folder and the values of
+// earlier answers that later requests use as $names.
 func (s *setup) prepare(
 	t *testing.T, a programtest.Access, older string,
 ) (dir string, kept map[string]string) {

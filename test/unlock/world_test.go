@@ -17,8 +17,8 @@ const (
 	tokenKey = "a key that is for tests alone, of 32 bytes and more"
 )
 
-// A world contains a gateway, a server, the issuer and Slack. The server "shop" has pending tools,
-// and "pay", each call of which needs a confirmation.
+// A world contains a gateway, a server, the issuer and Slack. The server "shop" has pending tools
+// and the tool "pay". Each call of "pay" needs a confirmation.
 type world struct {
 	agenttest.Client // requests to /admin have an operator's token of the issuer
 	T                *testing.T

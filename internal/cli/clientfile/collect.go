@@ -119,10 +119,10 @@ func (c Choice) takes(s *Server, used map[string]bool) bool {
 	return true
 }
 
-// replaced returns the entry with the text that by returns in place of each variable's mark.
-func (s *Server) replaced(by func(*Variable) string) entry {
+// replaced returns the entry, with the mark of each variable replaced by the result of text.
+func (s *Server) replaced(text func(*Variable) string) entry {
 	e := s.entry
-	put := func(mark string) string { return by(s.byMark(mark)) }
+	put := func(mark string) string { return text(s.byMark(mark)) }
 	for _, list := range []*Pairs{&e.Headers, &e.Env} {
 		*list = slices.Clone(*list)
 		for i, p := range *list {

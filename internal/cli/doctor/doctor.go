@@ -96,7 +96,7 @@ func kinds() map[string]kind {
 		"gateway_unreached": {Fault, "Start the gateway, or correct the address."},
 		"gateway_foreign": {Fault, "Correct the address: something other than a Portcullis " +
 			"gateway answers there."},
-		"no_admin": {Fault, "Stop the gateway, make an admin's token with this line, and start the gateway again. With that token make the other tokens."},
+		"no_admin": {Fault, "Stop the gateway, make an admin's token with the command that the finding shows, and start the gateway again. With that token make the other tokens."},
 		"credential": {Warning, "Set PORTCULLIS_TOKEN to a credential that the " +
 			"gateway accepts, and that may see /admin."},
 		"base_url_plain":   {Warning, "Serve it over https: over http every credential goes through the network in clear."},
@@ -106,14 +106,14 @@ func kinds() map[string]kind {
 		"clock_skew": {Warning, "Set the clock that is wrong: tokens and signatures are good for minutes, and certificates have a first and a last day."},
 		"name_long":  {Warning, `Use "mode": "search", in which clients do not see the names of tools, or give the server a shorter name.`},
 		"tokens_end": {Warning, "Replace these tokens, and give the new tokens to the programs " +
-			"before that day; docs/operate.md has the steps."},
+			"before the gateway stops accepting the key; docs/operate.md has the steps."},
 		"tokens_void": {Warning, "Replace these tokens, and revoke them; docs/operate.md says " +
 			"how to restore a key that was replaced by mistake."},
 		"certificate_expires": {Warning, "Have the server's owner renew the certificate."},
 		"server_no_tools": {Warning, "Check whether the server lists its tools to this " +
 			"credential."},
 		"definitions_refused":  {Warning, "The server's owner has to fix them; GET /admin/servers names each."},
-		"server_unasked":       {Warning, "Run it again: there was no time to ask the server."},
+		"server_unasked":       {Warning, "Run doctor again: it had no time to ask the server."},
 		"server_needs_command": {Note, "Add --allow-commands to have it started: its program then runs with your user's rights."},
 	}
 	for reason, do := range remedies() {
@@ -175,12 +175,12 @@ func remedies() map[string]string {
 		outcome.ReasonUpstreamError: "Look in the server's log: it answers with an error of its own.",
 		outcome.ReasonCredentialMissing: "Set the values to which the server's headers or env " +
 			"refer.",
-		outcome.ReasonInternal: "Report it with this text: the gateway failed.",
-		outcome.ReasonUnknown: "Report it with this text: the gateway cannot " +
-			"classify this failure.",
+		outcome.ReasonInternal: "The gateway failed. Report this as a bug, with the text of the finding.",
+		outcome.ReasonUnknown: "The gateway cannot classify this failure. Report it as a bug, with the " +
+			"text of the finding.",
 		outcome.ReasonNeedsCommand: "Add --allow-commands to have it started.",
 		outcome.ReasonCommand:      "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env.",
-		outcome.ReasonNoProcess:    "Wait until calls end. If it lasts, set \"session\": \"shared\" on servers that keep nothing for one agent.",
+		outcome.ReasonNoProcess:    "Wait until calls end. If this fault remains, set \"session\": \"shared\" for servers that keep no data of a single agent.",
 		outcome.ReasonStarting:     "Wait. The gateway asks it again. If it never answers, run its command by hand. The gateway starts it again after ten minutes.",
 		outcome.ReasonDescriptors:  "Raise ulimit -n where the program is started: no more connections or programs can be opened.",
 		outcome.ReasonExited:       "Run the server's command by hand, and read what it prints before it ends.",

@@ -112,7 +112,8 @@ func Running(folder string) (s Info, runs bool, err error) {
 	} else if err != nil {
 		return s, false, err
 	}
-	// Read the file again: the gateway removed the file of a killed one before it took the lock.
+	// Read the file again. The first read may have found the file of a killed gateway, which the
+	// running gateway removed before it took the lock.
 	s, runs = FindInfo(folder)
 	return s, runs, nil
 }

@@ -96,8 +96,8 @@ func (w *indenter) line(depth int) {
 }
 
 // scan calls the function do with each token of a valid document: a bracket, a comma, a colon, or a
-// whole string, number or word. empty says that a bracket belongs to an object or array without
-// members.
+// whole string, number or word. If empty is true, the token
+// has no members: a bracket of an empty object or array, a string, a number or a word.
 func scan(raw []byte, do func(token []byte, depth int, empty bool)) {
 	depth, opened := 0, false // opened: the last token was an opening bracket
 	for i := 0; i < len(raw); {

@@ -132,9 +132,9 @@ func (c *checker) lostVersions(l *Loss) {
 	}
 	for _, v := range []*Version{&l.Catalog, l.Store} {
 		if v != nil {
-			c.text("who decided what was lost", v.By, 0, MaxActor)
-			c.text("note of what was lost", v.Note, 0, maxLostNote)
-			c.text("who approved what was lost", v.Endorsed.By, 0, maxRememberedBy)
+			c.text("name of the decider in the lost version", v.By, 0, MaxActor)
+			c.text("note in the lost version", v.Note, 0, maxLostNote)
+			c.text("name of the approver in the lost version", v.Endorsed.By, 0, maxRememberedBy)
 		}
 	}
 }
@@ -162,8 +162,8 @@ func (c *checker) proposal(p *Proposal) {
 	if p == nil {
 		return
 	}
-	c.text("who proposed", escaped(p.By), 1, maxRememberedBy)
-	c.text("subject of who proposed", escaped(p.Subject), 1, MaxName)
+	c.text("name of the proposer", escaped(p.By), 1, maxRememberedBy)
+	c.text("issuer's subject of the proposer", escaped(p.Subject), 1, MaxName)
 	c.text("note of a proposal", escaped(p.Note), 0, maxBlockNote)
 }
 

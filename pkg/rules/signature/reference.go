@@ -31,7 +31,8 @@ func CheckReferences(schema json.RawMessage) error {
 }
 
 // mayRefer reports whether a schema needs a walk. Every relevant keyword starts with a dollar
-// sign, which may be escaped. The only one in most schemas names a published dialect.
+// sign, which may be escaped. Most schemas have only one such keyword: a
+// $schema that names a published dialect.
 func mayRefer(schema []byte) bool {
 	for rest := schema; ; {
 		i := bytes.IndexByte(rest, '$')
@@ -124,7 +125,7 @@ func (w *references) reference(key, ref string, rebased bool) error {
 	case !strings.HasPrefix(ref, "#"):
 		return fmt.Errorf("has a %s to %s; a schema may refer to parts of itself only (#…), because text at another address could change after the approval", key, text.Quote(ref, maxQuoted))
 	case rebased:
-		return fmt.Errorf("has a %s %s below an $id of its own, so it refers to another document", key, text.Quote(ref, maxQuoted))
+		return fmt.Errorf("has a %s %s below a nested $id, so this reference points to another document", key, text.Quote(ref, maxQuoted))
 	}
 	if target := w.root.Pointer(ref); target != nil {
 		return w.schema(target, rebased)

@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// A layout is one way to define the toolsets files and folders, which have three tools each: as
-// servers, or as named groups over other servers.
+// A layout defines the toolsets "files" and "folders", either as two servers or as named groups of
+// other servers' tools. Each toolset has three tools.
 type layout struct {
 	name           string
 	files, folders string // servers
@@ -233,7 +233,7 @@ func TestCompileWarnings(t *testing.T) {
 		{"8 unknown enabled tool", global{enabled: []string{"nope", "files:nope", "srv:get_file", "files:*"}},
 			"tools.enabled[0]: Unknown enabled tool: nope\ntools.enabled[1]: Unknown enabled tool: files:nope\ntools.enabled[2]: Unknown enabled tool: srv:get_file"},
 		{"9 unknown disabled tool", global{disabled: []string{"nope"}}, "tools.disabled[0]: Unknown disabled tool: nope"},
-		{"10 disabled and not offered is nothing", global{toolsets: []string{"files"}, disabled: []string{"get_folder", "files:get_file"}}, ""},
+		{"10 a disabled tool that is not offered causes no warning", global{toolsets: []string{"files"}, disabled: []string{"get_folder", "files:get_file"}}, ""},
 		{"everything disabled", global{toolsets: []string{"files"}, disabled: []string{"files:*"}}, "tools: No tools left"},
 		{"everything disabled by bare names", global{toolsets: []string{"files"}, disabled: files()}, "tools: No tools left"},
 	} {
@@ -250,8 +250,8 @@ func TestCompileWarnings(t *testing.T) {
 	}
 }
 
-// A bare name in the operator's settings counts if it is unique. It may also be the name of an
-// unknown tool.
+// A bare name in the operator's settings counts if it is unique. While a server is
+// not loaded, an unknown bare name causes no warning: it may be a tool of that server.
 func TestCompileBareNames(t *testing.T) {
 	u, cfg := sample()
 	cfg.Tools = config.Tools{Toolsets: []string{}, Enabled: []string{"one", "two", "next"}, Disabled: []string{"nobodys"}}

@@ -287,17 +287,17 @@ func (s *shop) idle(name string) {
 	s.t.Helper()
 	_, cost := s.search(3 * time.Second)
 	if cost.Reads != 2 || cost.Items != 0 || cost.Units > 2 {
-		s.t.Errorf("%s: an idle search reads %+v, want no items in one read of decisions and one of stops, of at most a unit each", name, cost)
+		s.t.Errorf("%s: an idle search reads %+v, want two reads (decisions and stops), no items, and at most 2 units", name, cost)
 	}
 	s.t.Logf("%s: an idle search reads %+v", name, cost)
 	_, cost = s.search(31 * time.Second)
 	if cost.Reads != 3 || cost.Items != 1 || cost.Units > 2 {
-		s.t.Errorf("%s: a search that also checks the config reads %+v, want also one record, to check the table, in at most half a unit more", name, cost)
+		s.t.Errorf("%s: a search that also checks the config reads %+v, want three reads, one item (the record that checks the table), and at most 2 units", name, cost)
 	}
 	s.t.Logf("%s: a search that also checks the config reads %+v", name, cost)
 	_, _, err := s.store.GetWith(s.t.Context(), s.records[1].ID(), stopKey)
 	if cost = s.meter.take(); err != nil || cost != (bill{1, 1, cost.Bytes, 2}) {
-		s.t.Errorf("%s: a call reads %+v, %v; want the record and the stops, in one read of a unit each", name, cost, err)
+		s.t.Errorf("%s: a call reads %+v, %v; want the record and the stops in one read, for 2 units", name, cost, err)
 	}
 	s.t.Logf("%s: a call reads %+v", name, cost)
 }
