@@ -225,6 +225,24 @@ func (p *Program) Sync() {
 	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 }
 
+// UntilLoaded syncs until every server was loaded. The first sync of a slow machine can end before a
+// slow server has answered.
+func (p *Program) UntilLoaded() {
+	p.T.Helper()
+	local.Until(p.T, "the gateway loaded every server", func() bool {
+		var report struct {
+			Servers []struct{ Outcome struct{ Status string } }
+		}
+		p.Ask(http.StatusOK, "/admin/sync", `{}`, &report)
+		for _, s := range report.Servers {
+			if s.Outcome.Status != "available" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // WriteConfig replaces the config in a gateway's folder atomically, as editors do.
 func WriteConfig(t testing.TB, dir, data string) { t.Helper(); write(t, dir, "mcp_config.json", data) }
 

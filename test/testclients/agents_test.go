@@ -41,6 +41,7 @@ func TestAgentsKeepApart(t *testing.T) {
 	folder := t.TempDir()
 	programtest.WriteConfig(t, folder, Config(t, map[string]Server{"child": {Entry: local}, "remote": {Entry: remote}}, `{"mode": "direct"}`))
 	p := programtest.StartWith(t, programtest.Tokens(), folder, "--allow-commands")
+	p.UntilLoaded()
 	url, ann, bob := p.URL+"/mcp", p.Token("ann", false), p.Token("bob", false)
 	for server, modern := range map[string]bool{"child": true, "remote": false} {
 		t.Run(server, func(t *testing.T) {

@@ -91,6 +91,7 @@ func TestClients(t *testing.T) {
 		Config(t, map[string]Server{"lanes": server}, `{"mode": "direct"}`),
 	)
 	p := programtest.Start(t, folder)
+	p.UntilLoaded()
 	clients := Clients
 	if lanes == "" {
 		clients = Clients[:1]
