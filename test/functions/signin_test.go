@@ -33,7 +33,8 @@ func (g suite) peopleSignIn(t *testing.T) {
 		}
 	}
 	var cost map[string]int // the session and the token
-	for reads := 1; reads > 0; reads = cost["s3 GET"] { // a request after the TTL reads the config too
+	// A request after the TTL reads the config too.
+	for reads := 1; reads > 0; reads = cost["s3 GET"] {
 		w.proxy.Calls()
 		here.Send("/admin/openapi.json", "", "Authorization: ", one)
 		cost = w.proxy.Calls()

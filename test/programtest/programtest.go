@@ -225,8 +225,8 @@ func (p *Program) Sync() {
 	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 }
 
-// UntilLoaded syncs until every server was loaded. The first sync of a slow machine can end before a
-// slow server has answered.
+// UntilLoaded syncs until every server was loaded. The first sync of a slow machine can end before
+// a slow server has answered.
 func (p *Program) UntilLoaded() {
 	p.T.Helper()
 	local.Until(p.T, "the gateway loaded every server", func() bool {

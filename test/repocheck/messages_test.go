@@ -24,7 +24,8 @@ func TestTroubleshootingQuotesMessages(t *testing.T) {
 			quoted++
 			for piece := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(message), `"…"`, "…"), "…") {
 				if rest := unsaid(said, piece); rest != "" {
-					t.Errorf("docs/troubleshooting.md quotes\n  %sbut no text of the program contains the rest of the message: %q", message, rest)
+					t.Errorf("docs/troubleshooting.md quotes\n  %s"+
+						"but no text of the program contains the rest of the message: %q", message, rest)
 				}
 			}
 		}

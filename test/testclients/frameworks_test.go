@@ -22,6 +22,7 @@ func TestFrameworks(t *testing.T) {
 		folder := t.TempDir()
 		programtest.WriteConfig(t, folder, Config(t, servers, fmt.Sprintf(`{"answers": %q}`, form)))
 		p := programtest.Start(t, folder)
+		p.UntilLoaded()
 		for i, c := range Frameworks {
 			if lanes == "" && (form == "json") != (i == 0) {
 				continue

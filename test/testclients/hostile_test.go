@@ -26,6 +26,7 @@ func TestTooMuch(t *testing.T) {
 		"child": {"command": %q, "args": [%q], "approval": "off", "timeout": "2m"}}, "gateway": {"mode": "direct"}}`,
 		u.URL, Lanes(t), findPython(t), filepath.Join(dir(), "server.py")))
 	gate := programtest.Start(t, folder, "--allow-commands")
+	gate.UntilLoaded()
 	tryAll := func(t *testing.T, big int) {
 		t.Helper()
 		for _, modern := range []bool{true, false} {

@@ -124,6 +124,7 @@ func TestQuestionOfStatelessServer(t *testing.T) {
 		),
 	)
 	p := programtest.Start(t, folder)
+	p.UntilLoaded()
 	for _, c := range Clients[:3] {
 		t.Run(c.Name, func(t *testing.T) {
 			told := c.Take(
@@ -216,6 +217,7 @@ func tryServers(t *testing.T, servers map[string]Server, args ...string) {
 	folder := t.TempDir()
 	programtest.WriteConfig(t, folder, Config(t, servers, `{}`))
 	p := programtest.Start(t, folder, args...)
+	p.UntilLoaded()
 	for name, s := range known(p) {
 		if n := s.Tools.Callable + s.Tools.DisabledByConfig; s.Outcome.Status != string(
 			outcome.Available,

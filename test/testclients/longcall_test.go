@@ -66,6 +66,7 @@ func TestLongCall(t *testing.T) {
 	folder := t.TempDir()
 	programtest.WriteConfig(t, folder, longCalls(u))
 	gate := programtest.Start(t, folder)
+	gate.UntilLoaded()
 	t.Run("to its end", func(t *testing.T) {
 		eachEra(t, gate.URL+"/mcp", func(t *testing.T, w *wire, server string) { w.runsLong(server+"__count", p) })
 	})

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// If a stem has no documents in the view and may be misspelled, the search replaces it with all stems
-// of the view that are one edit away. So a misspelled word finds the intended word.
+// If a stem has no documents in the view and may be misspelled, the search replaces it with all
+// stems of the view that are one edit away. So a misspelled word finds the intended word.
 const (
 	minMisspelled = 4  // letters: one edit turns most shorter words into another word
 	replacedShare = .7 // the weight that the replacements share
