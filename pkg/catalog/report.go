@@ -22,7 +22,7 @@ type Report struct {
 	Totals
 	Recovered int  // records that the store had lost and the sync restored
 	Unasked   int  // servers without time for a request or for the answer
-	Resting   int  // servers that the sync skipped, because they have not changed for long
+	Resting   int  // servers that the sync skipped: unchanged for long, or not named
 	Size      int  // bytes of the catalog
 	Built     bool // the sync built it: something has changed, or this process had not built it yet
 }
@@ -48,7 +48,7 @@ type ServerReport struct {
 	Outcome  outcome.Outcome // without Tools; the zero Outcome: never tried
 	Before   outcome.Status  // status of the load before this one; "": never tried
 	Unasked  bool            // no time for a request or its answer; Outcome is of an earlier sync
-	Resting  bool            // skipped, as unchanged for long; Outcome is of an earlier sync
+	Resting  bool            // skipped, see [Report]; Outcome is of an earlier sync
 	News     []News          // items that this sync recorded; other syncs report their own
 	ServerTotals
 }

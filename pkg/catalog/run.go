@@ -39,6 +39,7 @@ type run struct {
 	decided  map[string]time.Time       // when people last decided about servers
 	found    map[string]string          // ETags of the stored load results, by key; nil: the run loads servers
 	readOnly bool                       // another process keeps the last good config
+	named    bool                       // the run loads only named servers
 	turns    chan struct{}              // holds a token for each call to the approval store
 	report   Report
 	put      int // load results that were stored
@@ -268,7 +269,11 @@ func (r *run) finish(ctx context.Context, err error) {
 		r.o.Log.LogAttrs(ctx, level, "catalog not synced", text.Ms("duration", rep.Duration), slog.Any("error", err))
 		return
 	}
-	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "catalog synced",
+	level := slog.LevelInfo
+	if r.named && !rep.Built { // servers may start many such runs
+		level = slog.LevelDebug
+	}
+	r.o.Log.LogAttrs(ctx, level, "catalog synced",
 		slog.Int("servers", len(rep.Servers)), slog.Int("tools", rep.Tools), slog.Int("new", rep.New), slog.Int("changed", rep.Changed),
 		slog.Int("resting", rep.Resting), slog.Int("items", rep.Items), slog.Int("new_items", rep.NewItems), slog.Int("changed_items", rep.ChangedItems),
 		slog.Bool("stored", rep.Stored), slog.Bool("superseded", rep.Superseded),

@@ -102,9 +102,9 @@ func (r *run) dueServers(all bool, planned map[string]time.Time) (names []string
 	return names
 }
 
-// loadDue loads the servers that are due, or all servers if all is set. The others stay as they
-// are.
-func (r *run) loadDue(ctx context.Context, all bool) (err error) {
+// loadDue loads all servers if all is set, the named servers or, if names is nil, the servers that
+// are due. The others stay as they are.
+func (r *run) loadDue(ctx context.Context, all bool, names []string) (err error) {
 	all = all || r.base == nil || r.base.index == nil || r.prev.Failed != nil || r.isAhead()
 	if !all {
 		if all, err = r.storeLost(ctx); err != nil {
@@ -119,7 +119,10 @@ func (r *run) loadDue(ctx context.Context, all bool) (err error) {
 	if err := r.readTaken(ctx, r.servers); err != nil {
 		return err
 	}
-	units := r.unitsOf(r.dueServers(all, nil))
+	if r.named = !all && names != nil; !r.named {
+		names = r.dueServers(all, nil)
+	}
+	units := r.unitsOf(names)
 	for _, l := range r.servers {
 		if !l.isQueued {
 			l.counts.Resting = true

@@ -47,6 +47,9 @@ func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error 
 		}
 	}
 	progress()
+	if !r.named {
+		r.loader.Keep(targets)
+	}
 	loading, cancel := context.WithTimeout(p.ctx, r.loadTime(ctx))
 	defer cancel()
 	r.loader.LoadEach(loading, targets, func(o outcome.Outcome) {

@@ -24,6 +24,10 @@ type Loader interface {
 	// beyond the requests in flight. If there was no time for a server's answer, its outcome is not
 	// [outcome.Outcome.Recorded].
 	LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome))
+
+	// Keep ends what the Loader holds for servers that are not among targets. A sync calls it
+	// before LoadEach, unless the sync loads only named servers.
+	Keep(targets []upstream.Target)
 }
 
 // Approvals has the methods of an approval driver that a sync needs.
@@ -111,27 +115,36 @@ func (s *Syncer) Config() *config.Config { return s.using.Load() }
 // Sync brings the catalog up to date. While another sync is running, Sync waits and then runs
 // again, so that the catalog has all changes from before the call. Callers that wait together share
 // one run. Sync returns a [Report] even with an error.
-func (s *Syncer) Sync(ctx context.Context) (Report, error) { return s.sync(ctx, true) }
+func (s *Syncer) Sync(ctx context.Context) (Report, error) { return s.sync(ctx, true, nil) }
 
 // SyncDue works like Sync, but for a schedule: it skips servers that were loaded recently and have
 // not changed for long. If people have decided about a skipped server since its last load, SyncDue
 // reads its records.
-func (s *Syncer) SyncDue(ctx context.Context) (Report, error) { return s.sync(ctx, false) }
+func (s *Syncer) SyncDue(ctx context.Context) (Report, error) { return s.sync(ctx, false, nil) }
 
-func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
+// SyncServers works like Sync, but loads only the named servers, and the servers whose records
+// depend on theirs. If the last catalog cannot be the basis of the next one, for example because
+// the last sync failed, SyncServers loads all servers. Names of unknown servers have no effect.
+func (s *Syncer) SyncServers(ctx context.Context, names []string) (Report, error) {
+	return s.sync(ctx, false, names)
+}
+
+// sync loads all servers, the named servers or, if names is nil, the servers that are due.
+func (s *Syncer) sync(ctx context.Context, all bool, names []string) (Report, error) {
 	asked := s.begun.Load()
 	if err := s.enter(ctx); err != nil {
 		return Report{}, err
 	}
 	defer s.leave()
-	if s.last.number > asked && (s.last.all || !all) { // after this call, a run began and has ended
+	// after this call, a run began and has ended
+	if s.last.number > asked && (s.last.all || !all && names == nil) {
 		return s.last.report, s.last.err
 	}
 	number := s.begun.Add(1)
 	report, err := s.run(ctx, "sync", func(r *run, ctx context.Context) error {
-		return r.loadDue(ctx, all)
+		return r.loadDue(ctx, all, names)
 	})
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && names == nil {
 		s.last = result{number, all, report, err}
 	}
 	return report, err

@@ -76,6 +76,7 @@ func (r *run) loadNamed(ctx context.Context, round Round, names []string) error 
 	if err := r.readConfig(ctx); err != nil {
 		return err
 	}
+	r.named = true
 	units, missing := r.unitsOf(names), false
 	for _, u := range units {
 		if err := u.readLoadResults(ctx); err != nil {

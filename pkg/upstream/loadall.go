@@ -40,18 +40,20 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 // authorization service fail. After each round of successful loads, one more load may begin within
 // a second. This limit stops growing when the service is overloaded.
 //
-// The targets are the complete list: LoadEach ends the programs of other servers.
-//
 // When ctx ends, LoadEach returns with the outcomes so far. A server without an outcome has the
 // zero Status.
 func (c *Client) LoadEach(ctx context.Context, targets []Target, each func(outcome.Outcome)) {
 	c.loadEach(ctx, targets, func(_ int, o outcome.Outcome) { each(o) })
 }
 
-func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, outcome.Outcome)) {
+// Keep ends the programs of servers that are no longer among the targets.
+func (c *Client) Keep(targets []Target) {
 	if c.programs != nil {
 		c.programs.keep(targets)
 	}
+}
+
+func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, outcome.Outcome)) {
 	// The deadline of ctx is for all loads together, so a server must not fail because of it. When
 	// ctx ends, cancel aborts the loads that still run, and they have no outcome.
 	loading, cancel := context.WithCancel(context.WithoutCancel(ctx))

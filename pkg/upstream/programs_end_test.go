@@ -25,7 +25,7 @@ func TestProgramLeavesNothing(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *Client, target Target){
 		"the client ends":    func(t *testing.T, c *Client, _ Target) { c.EndPrograms(t.Context()) },
 		"the session ends":   func(t *testing.T, c *Client, _ Target) { c.EndSessions(t.Context()) },
-		"the server is gone": func(t *testing.T, c *Client, _ Target) { c.LoadAll(t.Context(), nil, nil) },
+		"the server is gone": func(t *testing.T, c *Client, _ Target) { c.Keep(nil) },
 		"the program dies in a call": func(t *testing.T, c *Client, target Target) {
 			_, err := c.Call(t.Context(), target, Call{Name: "die"})
 			if failed := callError(t, err); failed.Outcome.Reason != outcome.ReasonExited || !failed.Delivered {

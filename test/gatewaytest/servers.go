@@ -53,6 +53,7 @@ type Servers struct {
 	ByName map[string]*Server
 	Slow   func(ctx context.Context, server string) // if not nil, runs before each answer to a load
 	After  func(ctx context.Context)                // if not nil, runs at the end of a load
+	Kept   []upstream.Target                        // the targets of the last Keep
 	Loaded []upstream.Target                        // the targets of the last load
 
 	clock *Clock
@@ -118,6 +119,9 @@ func (s *Servers) LoadEach(ctx context.Context, targets []upstream.Target, each 
 		s.After(ctx)
 	}
 }
+
+// Keep implements [catalog.Loader].
+func (s *Servers) Keep(targets []upstream.Target) { s.Kept = targets }
 
 func (s *Servers) load(target upstream.Target) outcome.Outcome {
 	name := target.ID

@@ -28,6 +28,8 @@ func (f fixed) LoadEach(_ context.Context, targets []upstream.Target, each func(
 	}
 }
 
+func (fixed) Keep([]upstream.Target) {}
+
 func (fixed) Call(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 	return json.RawMessage(`{"content":[]}`), nil
 }
