@@ -34,6 +34,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	ctx, call = span.Context, c.withTrace(span.Context, t, call)
 	o := c.newOperation(t, false, call.Owner)
 	defer o.release()
+	o.server.noteUse(start)
 	if t.Asks == AsksOff {
 		call = unasked(call)
 	}

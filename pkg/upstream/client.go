@@ -138,7 +138,8 @@ type Client struct {
 
 	listMetas sync.Map // [rawjson.Object] by the relevant fields of an mcpSession
 
-	programs *programs // nil: the client starts none
+	programs *programs                 // nil: the client starts none
+	watcher  atomic.Pointer[ListWatch] // gets changes of lists; nil: none
 
 	sessions sessionCache
 	shared   sharedStore
@@ -206,7 +207,7 @@ func New(o *Options) *Client {
 	c.shared = sharedStore{store: c.o.Sessions, log: c.o.Log, now: c.o.Now}
 	c.cache.from = c.o.Secrets
 	if c.o.Commands {
-		c.programs = newPrograms(c.o.Log, c.o.ProgramsOfAgent)
+		c.programs = newPrograms(c.o.Log, c.o.ProgramsOfAgent, c.noteListChange)
 	}
 	c.dialer = &egress.Dialer{
 		Rule:  egress.Rule{Allow: c.o.AllowNets, Runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
@@ -97,4 +98,20 @@ func clean403(h http.Header, body []byte, complete bool, proxy string) bool {
 	spoilt := len(h.Values("Www-Authenticate")) > 0 || len(h.Values("X-Envoy-Upstream-Service-Time")) > 0 ||
 		strings.HasPrefix(text, "{") && strings.Contains(text, `"jsonrpc"`)
 	return spoilt || !outage && !envoy
+}
+
+// FuzzListMessages checks that a notification stream with any bytes ends with an error, and that
+// only a notification of a changed list counts as one.
+func FuzzListMessages(f *testing.F) {
+	f.Add([]byte("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n"))
+	f.Add([]byte("event: x\ndata: {\"id\":1,\"method\":\"ping\"}\n\ndata: [\n\n"))
+	f.Add([]byte("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		n := 0
+		s, body := mcpSession{modern: true}, bytes.NewReader(stream)
+		err := new(operation).readListMessages(t.Context(), s, 1, body, func() { n++ })
+		if err == nil || n > len(stream)/len(mcp.NotificationToolsChanged) {
+			t.Errorf("%q: %d changes, %v", stream, n, err)
+		}
+	})
 }

@@ -38,6 +38,19 @@ func (ps *programs) noteListing(k entryKey, c *Command, out outcome.Outcome) {
 	}
 }
 
+// noteListChange passes on that a program of the server reports a changed list. The next load asks
+// a program again, even if the program of loads does not run.
+func (ps *programs) noteListChange(server string) {
+	ps.mu.Lock()
+	for k, s := range ps.slots {
+		if k.Server == server {
+			s.listing = nil
+		}
+	}
+	ps.mu.Unlock()
+	ps.changed(server)
+}
+
 // keep ends the programs of servers that are no longer among the targets.
 func (ps *programs) keep(targets []Target) {
 	ps.mu.Lock()

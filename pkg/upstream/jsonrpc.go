@@ -118,6 +118,19 @@ func splitForeign(raw []byte) (rawjson.Object, error) {
 	return rawjson.Split(raw, rawjson.Lenient)
 }
 
+// refusalOf writes the answer to a request of a server that belongs to no call. Only ping gets a
+// result.
+func refusalOf(id json.RawMessage, method string) []byte {
+	body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: id}}
+	if method == mcp.MethodPing {
+		body.Add("result", []byte("{}"))
+	} else {
+		const text = "no request is open that this could belong to"
+		body.Add("error", errorObject(&mcp.Error{Code: mcp.CodeMethodNotFound, Message: text}))
+	}
+	return body.Bytes()
+}
+
 // request writes a JSON-RPC request; id 0 makes it a notification.
 func request(id int64, method string, params rawjson.Object) []byte {
 	b := make([]byte, 0, params.Size()+len(method)+64)

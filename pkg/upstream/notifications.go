@@ -48,8 +48,12 @@ func validRequestID(id json.RawMessage) bool {
 
 // forward passes a notification on if the caller wants it and it belongs to the call.
 func (o *operation) forward(method string, params json.RawMessage) {
-	if method == mcp.NotificationCancelled {
+	switch {
+	case method == mcp.NotificationCancelled:
 		o.questions.withdraw(rawjson.Get(params, "requestId"))
+		return
+	case isListChange(method) && !o.key.load: // a load reads the lists anyway
+		o.c.noteListChange(o.t.ID)
 		return
 	}
 	c := o.caller()

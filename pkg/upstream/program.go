@@ -34,6 +34,7 @@ type program struct {
 	id       string // of its session
 	log      *slog.Logger
 	command  *Command
+	changed  func() // gets the notification that a list has changed
 	started  time.Time
 	patience time.Duration                   // from start to first message
 	clean    func(string) string             // removes secrets before a text is logged
@@ -202,12 +203,15 @@ func (p *program) line(l linereader.Line) {
 		p.noJSON(l)
 		return
 	}
+	id, method := o.Get("id"), rawjson.Text(o.Get("method"))
+	if id == nil && isListChange(method) {
+		defer p.changed() // after p.mu is free
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.spoke {
 		p.spoke, p.used = true, time.Now() // its start does not count as idle time
 	}
-	id, method := o.Get("id"), rawjson.Text(o.Get("method"))
 	switch {
 	case method == "":
 		p.reply(id, l.Data)
@@ -279,13 +283,7 @@ func (p *program) concerned(method string, params json.RawMessage) *programStrea
 // refuse sends an error for a request of the program that nobody can answer. It does not wait until
 // the program reads the error.
 func (p *program) refuse(id json.RawMessage, method string) {
-	body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: bytes.Clone(id)}}
-	if method == mcp.MethodPing {
-		body.Add("result", []byte("{}"))
-	} else {
-		body.Add("error", []byte(`{"code":-32601,"message":"no request is open that this could belong to"}`))
-	}
-	p.tell(body.Bytes())
+	p.tell(refusalOf(id, method))
 }
 
 // tell sends a message without waiting, if few such messages are under way. If the program does not

@@ -39,6 +39,7 @@ type programs struct {
 	start   time.Duration // minimum time from start to first message
 	max     int           // that run at the same time
 	ofAgent func() int    // for one agent
+	changed func(string)  // gets the name of a server whose program reports a changed list
 
 	mu    sync.Mutex
 	slots map[entryKey]*slot
@@ -47,13 +48,14 @@ type programs struct {
 	full  time.Time          // since when all programs are in use and starts are refused; zero: not now
 }
 
-func newPrograms(log *slog.Logger, ofAgent func() int) *programs {
+func newPrograms(log *slog.Logger, ofAgent func() int, changed func(server string)) *programs {
 	if ofAgent == nil {
 		ofAgent = func() int { return maxOfAgent }
 	}
 	return &programs{
 		host: process.NewHost(maxPrograms), log: log, idle: idleProgram, start: startProgram, max: maxPrograms, ofAgent: ofAgent,
-		slots: map[entryKey]*slot{}, all: map[*program]bool{}, lost: map[entryKey]int64{},
+		changed: changed,
+		slots:   map[entryKey]*slot{}, all: map[*program]bool{}, lost: map[entryKey]int64{},
 	}
 }
 
@@ -175,6 +177,7 @@ func (t programTransport) start() (*program, error) {
 		command: t.command, patience: max(t.programs.start, t.timeout),
 		clean: t.redactor.text, telling: make(chan struct{}, maxTelling), streams: map[int64]*programStream{}, tokens: map[string]*programStream{}, started: time.Now(), used: time.Now(),
 	}
+	p.changed = func() { t.programs.noteListChange(t.key.Server) }
 	process, err := t.programs.host.Start(t.program, process.Options{
 		Line: p.line, MaxLine: maxResponse - eventOverhead, Log: p.log, Clean: t.redactor.text, Finish: p.finishTime,
 	})

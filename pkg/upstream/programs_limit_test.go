@@ -257,7 +257,7 @@ func TestProgramsAtOnceAreBounded(t *testing.T) {
 // The number of records of lost sessions is bounded. One agent cannot displace another agent's
 // records.
 func TestProgramsLostAreBounded(t *testing.T) {
-	ps := newPrograms(nil, nil)
+	ps := newPrograms(nil, nil, nil)
 	key := func(agent, client string) entryKey {
 		return entryKey{session.Key{Server: "s", Owner: session.Owner{Way: "token", Agent: agent, Client: client}}, false}
 	}

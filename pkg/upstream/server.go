@@ -23,6 +23,7 @@ type mcpSession struct {
 	tools   bool   // the server declares the tools capability
 
 	prompts, resources bool      // the server declares these capabilities
+	reports            reports   // the lists whose changes the server reports
 	at                 time.Time // when the server declared them
 
 	declared string      // capabilities without a caller's, in the stateless protocol
@@ -39,6 +40,7 @@ func (s *mcpSession) note(capabilities map[string]json.RawMessage, now time.Time
 	_, s.tools = capabilities["tools"]
 	_, s.prompts = capabilities["prompts"]
 	_, s.resources = capabilities["resources"]
+	s.reports = reportsIn(capabilities)
 	s.at = now
 }
 
@@ -57,6 +59,10 @@ type serverState struct {
 	mu     sync.Mutex
 	shared *mcpSession // of all callers of a server without session ids; nil: unknown, or the server has ids
 	memory outcome.Memory
+
+	reports reports   // of its last handshake
+	silent  time.Time // until then, the server counts as a server without notification streams
+	used    time.Time // by the last call
 
 	scrubber *scrubber    // of its last call
 	lists    *cachedLists // of the last load; nil: none, or incomplete
@@ -92,6 +98,7 @@ func (s *serverState) noteHandshake(m *mcpSession, asked time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.memory.Handshake, s.memory.Sessions = !m.modern, m.id != ""
+	s.reports = m.reports
 	if !asked.IsZero() {
 		s.memory.At = asked
 	}

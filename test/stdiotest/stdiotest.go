@@ -225,6 +225,9 @@ func (s *server) call(m message) {
 			s.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, p.Meta.ProgressToken, i))
 		}
 		s.text(m.ID, "done")
+	case "change": // not listed
+		s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		s.text(m.ID, "changed")
 	case "ask":
 		id := `"q` + string(m.ID) + `"`
 		answer := make(chan json.RawMessage, 1)

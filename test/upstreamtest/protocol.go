@@ -26,6 +26,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unauthorized", http.StatusUnauthorized)
 	case r.Method == http.MethodDelete && s.o.Sessions:
 		s.endSession(w, r)
+	case r.Method == http.MethodGet && s.o.Stream != nil && !s.ofSession(r):
+		lostSession(w)
+	case r.Method == http.MethodGet && s.o.Stream != nil:
+		s.stream(w, r)
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", "POST")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
@@ -67,6 +71,12 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, req *Request, ve
 			versions, s.capabilities(), rawjson.Quote(s.o.Instructions)))
 	case "tools/call":
 		s.callTool(w, r, req, true)
+	case mcp.MethodListen:
+		if s.o.Stream != nil {
+			s.stream(w, r)
+			return
+		}
+		fallthrough
 	default:
 		if member, list, ok := s.list(req.Method); ok {
 			s.answerList(w, req, member, list, true)
@@ -115,11 +125,15 @@ func (s *Server) supported() []string {
 func (s *Server) capabilities() []byte {
 	var o rawjson.Object
 	items := s.listed()
+	declared := []byte("{}")
+	if s.o.Stream != nil {
+		declared = []byte(`{"listChanged":true}`)
+	}
 	for name, has := range map[string]bool{
 		"tools": !s.o.NoTools, "prompts": items.Prompts != nil, "resources": items.Resources != nil || items.Templates != nil, "logging": s.o.Logging,
 	} {
 		if has {
-			o.Add(name, []byte("{}"))
+			o.Add(name, declared)
 		}
 	}
 	return o.Bytes()
@@ -159,7 +173,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, req *Request) {
 			writeError(w, http.StatusBadRequest, nil, &RPCError{Code: -32000, Message: "Bad Request: no session id"})
 			return
 		case !known:
-			writeError(w, http.StatusNotFound, nil, &RPCError{Code: -32001, Message: "session not found"})
+			lostSession(w)
 			return
 		}
 	}
@@ -200,6 +214,11 @@ func (s *Server) initialize(w http.ResponseWriter, req *Request) {
 		rawjson.Quote(version), s.capabilities(), rawjson.Quote(s.o.Instructions)))
 }
 
+// lostSession refuses a request of an unknown session.
+func lostSession(w http.ResponseWriter) {
+	writeError(w, http.StatusNotFound, nil, &RPCError{Code: -32001, Message: "session not found"})
+}
+
 // endSession answers a DELETE request.
 func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get("Mcp-Session-Id")
@@ -208,7 +227,7 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
 	delete(s.sessions, id)
 	s.mu.Unlock()
 	if !known {
-		writeError(w, http.StatusNotFound, nil, &RPCError{Code: -32001, Message: "session not found"})
+		lostSession(w)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -55,6 +55,11 @@ type Options struct {
 	// Call answers tools/call with a result object; nil: [Echo]. It may return an [*RPCError].
 	Call func(ctx context.Context, c Call) (json.RawMessage, error)
 
+	// Stream, if set, writes a notification stream: of GET in the handshake protocol, of
+	// subscriptions/listen in the stateless protocol. The server then declares listChanged. The
+	// stream ends when Stream returns; ctx ends when the client has left.
+	Stream func(ctx context.Context, send func(message string))
+
 	// Front, if set, handles requests before the server, as a proxy does.
 	Front func(next http.Handler) http.Handler
 
