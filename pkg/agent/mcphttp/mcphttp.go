@@ -110,6 +110,10 @@ type Options struct {
 	Ended  *EndedSessions  // nil: if Alone, this process remembers them
 	Ending <-chan struct{} // closed before the program ends, which ends open streams; nil: never
 
+	// Changed returns a channel that is closed when lists may have changed. An open stream then
+	// checks its lists at once. nil: it checks them only every two seconds.
+	Changed func() <-chan struct{}
+
 	// The handler calls Seen after it has answered a client that sent its client info. The Session
 	// is the caller's view. nil: no call.
 	Seen func(ClientInfo, Session)
@@ -183,6 +187,9 @@ func (h *handler) fill() {
 	}
 	if o.RequestID == nil {
 		o.RequestID = func(context.Context) string { return "" }
+	}
+	if o.Changed == nil {
+		o.Changed = func() <-chan struct{} { return nil }
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }

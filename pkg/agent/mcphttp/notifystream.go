@@ -190,6 +190,13 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 	ctx, leave := h.backend.While(r.Context(), q.agent)
 	defer leave()
 	var reading chan resourceHashes // nil: no read is under way
+	changed := h.opts.Changed()
+	check := func() {
+		q.deadline = time.Now().Add(lookEvery)
+		if h.open(r, q) == nil && h.live.tells(q.token, s) {
+			s.tell(q.session.Lists(s.lists))
+		}
+	}
 	for s.out.err == nil {
 		if s.out.idle() >= keepAlive {
 			s.out.comment()
@@ -214,11 +221,11 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 		case now := <-reading:
 			reading = nil
 			h.update(q, s, now)
+		case <-changed:
+			changed = h.opts.Changed() // before the check, so that the stream misses no change
+			check()
 		case <-look.C:
-			q.deadline = time.Now().Add(lookEvery)
-			if h.open(r, q) == nil && h.live.tells(q.token, s) {
-				s.tell(q.session.Lists(s.lists))
-			}
+			check()
 		}
 	}
 }

@@ -98,6 +98,36 @@ func TestListen(t *testing.T) {
 	})
 }
 
+// Streams check their lists as soon as they may have changed.
+func TestStreamsCheckAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := newChanging(), laptop()
+		var changed atomic.Pointer[chan struct{}]
+		changed.Store(new(make(chan struct{})))
+		o.Changed = func() <-chan struct{} { return *changed.Load() }
+		h := newHandler(t, b, o)
+		tools := call(t, h, listening(t, `"toolsListChanged":true`))
+		session := call(t, h, get(t, begin(t, h, ``)))
+		tools.next() // the acknowledgement
+		synctest.Wait()
+		start := time.Now()
+		for _, version := range []string{"1", "2", "3"} { // the first is no change
+			b.change(version)
+			close(*changed.Swap(new(make(chan struct{}))))
+			synctest.Wait()
+			if version == "1" {
+				continue
+			}
+			for _, c := range []*openCall{tools, session} {
+				got, took := c.next(), time.Since(start)
+				if !strings.Contains(got, "tools/list_changed") || took > 0 {
+					t.Errorf("after %v: %s", took, got)
+				}
+			}
+		}
+	})
+}
+
 func TestGetStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newChanging()

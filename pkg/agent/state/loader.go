@@ -81,6 +81,7 @@ type Loader struct {
 
 	failed atomic.Pointer[catalog.Failure]  // of the last sync here; nil: it succeeded, or there was none
 	synced atomic.Pointer[catalog.Snapshot] // from a sync in this process; nil: none
+	next   atomic.Pointer[chan struct{}]    // closed when another catalog is in use
 
 	// The turn guards the fields below.
 	read  sources
@@ -94,8 +95,13 @@ func New(objects object.Store, approvals Approvals, o *Options) *Loader {
 	l.ahead = l.o.Prefetch
 	l.read.loading.OnFetch = func() { close(*l.long.Load()) }
 	l.long.Store(new(make(chan struct{})))
+	l.next.Store(new(make(chan struct{})))
 	return l
 }
+
+// CatalogChanged returns a channel that is closed when the Loader uses a catalog with other
+// content. It makes no reads: somebody has to call Load or Refresh.
+func (l *Loader) CatalogChanged() <-chan struct{} { return *l.next.Load() }
 
 // Load returns the state for one request. It reads again all parts that are older than their TTL. A
 // part that cannot be read stays as it was, flagged stale. Load never returns nil. If ctx ends
@@ -179,7 +185,18 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	due := next.nextDue(now, l.o)
 	l.due.Store(&due)
 	l.state.Store(s)
+	if contentOf(s.Catalog) != contentOf(prev.Catalog) {
+		close(*l.next.Swap(new(make(chan struct{}))))
+	}
 	return s
+}
+
+// contentOf returns the SHA-256 of a catalog; "": there is none.
+func contentOf(snap *catalog.Snapshot) string {
+	if snap == nil {
+		return ""
+	}
+	return snap.Current().SHA256
 }
 
 // takeTurn waits for the turn to refresh, and reports whether the caller has the turn. While

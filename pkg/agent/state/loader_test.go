@@ -80,6 +80,37 @@ func TestLoaderTTL(t *testing.T) {
 	}
 }
 
+func TestLoaderCatalogChanged(t *testing.T) {
+	h := newFixture(t)
+	h.Serve("files", "read")
+	h.Configure(nil)
+	isClosed := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	first := h.States.CatalogChanged()
+	h.Sync()
+	second := h.States.CatalogChanged()
+	if !isClosed(first) || isClosed(second) {
+		t.Error("the first catalog is not reported once")
+	}
+	h.Sync()
+	h.Put(policy.Key, "")
+	h.States.Refresh(t.Context())
+	if isClosed(second) {
+		t.Error("the same catalog is reported again")
+	}
+	h.Serve("files", "read", "write")
+	h.Sync()
+	if !isClosed(second) || isClosed(h.States.CatalogChanged()) {
+		t.Error("another catalog is not reported once")
+	}
+}
+
 func TestLoaderUnreadPart(t *testing.T) {
 	for _, tt := range []struct {
 		key  string

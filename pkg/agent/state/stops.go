@@ -71,6 +71,14 @@ func (s *stopped) serverEnabled(server *config.Server) lock.Fact {
 	return lock.Yes
 }
 
+// ServerEnabled returns whether a server is enabled in the config, and not stopped.
+func (s *State) ServerEnabled(server *config.Server) lock.Fact {
+	if s.stopped == nil {
+		return lock.Unknown
+	}
+	return s.stopped.serverEnabled(server)
+}
+
 // AgentStopped returns the stop of an agent, if the state has one.
 func (s *State) AgentStopped(id string) (stop.Stop, bool) {
 	if s.stopped == nil {
