@@ -273,6 +273,7 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
 		Stream: p.Timeouts.Streams, Alone: p.Timeouts.Holds, Seal: p.Sealer,
 		Ended: p.endedSessions, Ending: p.ending, Seen: p.recordClient(),
+		Changed:  p.States.CatalogChanged,
 		AuditLog: p.Metrics != nil, TrustedProxies: p.Settings.Access.TrustedProxies,
 	}
 	if !o.AuditLog {
@@ -301,6 +302,14 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 // SyncDue is like Sync, for a sync that the schedule started; see [catalog.Syncer.SyncDue].
 func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
 	return p.sync(ctx, p.Syncer.SyncDue, p.notifySync)
+}
+
+// SyncServers is like Sync, for the named servers; see [catalog.Syncer.SyncServers].
+func (p *Program) SyncServers(ctx context.Context, names []string) (catalog.Report, error) {
+	run := func(ctx context.Context) (catalog.Report, error) {
+		return p.Syncer.SyncServers(ctx, names)
+	}
+	return p.sync(ctx, run, p.notifySync)
 }
 
 // sync calls the function do, which runs the sync. It then calls the function tell with the result,

@@ -27,17 +27,26 @@ const (
 
 // syncLoop syncs at the start, every minute, and when config or policy change, which it checks at
 // the given interval. A sync that only the clock started skips servers that have not changed for a
-// long time.
+// long time. A server that reports changed lists is synced alone.
 func syncLoop(
 	ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner, every time.Duration,
 ) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
-	starting := false
-	syncNow := func(ctx context.Context, run func(context.Context) (catalog.Report, error)) {
+	lists := newListChanges()
+	watch := p.Upstream.WatchLists(lists.note)
+	defer watch.Close()
+	starting, failed := false, false
+	syncNow := func(
+		ctx context.Context, run func(context.Context) (catalog.Report, error),
+	) catalog.Report {
+		r, err := run(ctx) // the sync logs its own result and the result of each server
 		var installing bool
-		starting, installing = syncOnce(ctx, run)
+		starting, installing = startingServers(r, err)
+		failed = err != nil
 		b.client.synced(installing)
+		watch.Set(reporters(p.States.Load(ctx)))
+		return r
 	}
 	syncNow(ctx, p.Sync)
 	if servers != nil {
@@ -56,7 +65,16 @@ func syncLoop(
 		select {
 		case <-ctx.Done():
 			return
+		case <-lists.wake:
 		case <-look.C:
+			watch.Set(reporters(p.States.Load(ctx)))
+		}
+		if !failed { // otherwise each sync would load all servers
+			lists.sync(func(names []string) bool {
+				return syncNow(ctx, func(ctx context.Context) (catalog.Report, error) {
+					return p.SyncServers(ctx, names)
+				}).Built
+			})
 		}
 		due := time.Since(last) >= folder.SyncEvery
 		again := starting && early < soonMost && time.Since(last) >= soon
@@ -75,10 +93,9 @@ func syncLoop(
 	}
 }
 
-// syncOnce runs a sync. The sync logs its own result and the result of each server. It reports
-// whether a server is starting up, and whether one is a program that may be installing.
-func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error)) (starting, installing bool) {
-	r, err := run(ctx)
+// startingServers reports whether a server is starting up, and whether one is a program that may be
+// installing.
+func startingServers(r catalog.Report, err error) (starting, installing bool) {
 	if err != nil {
 		return false, false
 	}
