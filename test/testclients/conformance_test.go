@@ -1,9 +1,18 @@
 package testclients
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
@@ -11,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/repo"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
@@ -20,12 +30,52 @@ func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 // expects.
 func behindTheGate(t *testing.T, requirements string) string {
 	t.Helper()
-	entry, stateless := "", "-stateless=true"
 	if requirements == mcp.VersionLegacy {
-		entry, stateless = `, "protocol": "2025-11-25"`, "-stateless=false"
+		return configOf(Everything(t, "-stateless=false"), `, "protocol": "2025-11-25"`)
 	}
+	return configOf(changing(t, Everything(t, "-stateless=true")), "")
+}
+
+// configOf returns a config with one server, whose entry also has the members in entry.
+func configOf(url, entry string) string {
 	return fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "approval": "off"%s}}, "gateway": {"mode": "direct", "prefix": false, "requests": true}}`,
-		Everything(t, stateless), entry)
+		url, entry)
+}
+
+// changing returns the address of a proxy for the everything-server, whose list of tools really
+// changes with each call of test_trigger_tool_change. The server itself adds the same tool each
+// time: it sends a notification, but its list changes only once. The gateway notifies its clients
+// only if their list has changed.
+func changing(t *testing.T, server string) string {
+	t.Helper()
+	const added = "__transient_tool_for_list_changed"
+	to, err := url.Parse(server)
+	require.OK(t, err)
+	var calls atomic.Int64
+	proxy := &httputil.ReverseProxy{
+		FlushInterval: -1,                         // at once: an answer may be a stream
+		ErrorLog:      log.New(io.Discard, "", 0), // a client that leaves a stream is no error
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.Header.Get(mcp.HeaderMethod) != mcp.MethodListTools {
+				return nil
+			}
+			body, err := io.ReadAll(r.Body)
+			name := added + strconv.FormatInt(calls.Load(), 10)
+			body = bytes.ReplaceAll(body, []byte(added), []byte(name))
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			r.Header.Del("Content-Length")
+			return err
+		},
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(mcp.HeaderName) == "test_trigger_tool_change" {
+			calls.Add(1)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.CloseClientConnections)
+	return s.URL
 }
 
 // The program passes the suite's server scenarios with the everything-server.
