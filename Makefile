@@ -112,9 +112,10 @@ ONCE := TestAgentsKeepApart|TestConformance|TestClientConformance|TestSignInFall
 
 SMALL ?=
 .PHONY: lanes
-lanes: setup $(if $(SMALL),,agents snapshot keycloak) ## conformance, real servers and clients, long calls (SMALL=1: each within minutes)
+lanes: setup $(if $(SMALL),,agents mcpuse snapshot keycloak) ## conformance, real servers and clients, long calls (SMALL=1: each within minutes)
 	@test -z "$(SMALL)" || { echo "skipped, because make test runs them: $(subst |, ,$(ONCE))"; \
 	  mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
+	  echo "mcp-use and rmcp: 160 MB of packages, and a build of 3 minutes, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
 	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; \
 	  echo "a sign-in at Keycloak: 177 MB, for make lanes without SMALL" >> $(TOOLS)/report/skipped; }
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) PORTCULLIS_REPLAY=300 go test -v -count=1 $(if $(SMALL),-skip '^($(ONCE))$$') -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/scale ./test/faults ./test/fanout ./test/load ./test/replay
@@ -329,6 +330,13 @@ python: $(if $(findstring $(CURDIR)/$(TOOLS)/,$(PORTCULLIS_PYTHON)),$(TOOLS)/pyt
 $(TOOLS)/python/.stamp: $(CLIENTS)/requirements.txt
 	python3 -m venv $(TOOLS)/python
 	$(TOOLS)/python/bin/pip install --quiet --no-deps -r $<
+	touch $@
+
+.PHONY: mcpuse
+mcpuse: $(TOOLS)/mcpuse/.stamp # the client mcp-use: 160 MB, only for the lanes
+$(TOOLS)/mcpuse/.stamp: $(CLIENTS)/requirements-mcpuse.txt
+	python3 -m venv $(TOOLS)/mcpuse
+	$(TOOLS)/mcpuse/bin/pip install --quiet --no-deps -r $<
 	touch $@
 
 .PHONY: ministack

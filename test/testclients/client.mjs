@@ -28,6 +28,16 @@ const answer = ({ params }) => {
   return { action: "accept", content: reply };
 };
 const log = (notification) => void logs.push(notification.params.data);
+let changes = 0; // of the list of tools, that no step has waited for
+let wake = () => {};
+const listChanged = { tools: { autoRefresh: false, onChanged: () => void (changes++, wake()) } };
+async function listHasChanged() {
+  if (changes === 0) {
+    await new Promise((resolve) => (wake = resolve));
+  }
+  changes = 0;
+  return {};
+}
 
 async function connect() {
   const child = { command: command?.[0], args: command?.slice(1), stderr: "inherit" };
@@ -47,7 +57,7 @@ async function connect() {
     const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
     const types = await import("@modelcontextprotocol/sdk/types.js");
     const transport = command ? new StdioClientTransport(child) : new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
-    const client = new Client(info, options);
+    const client = new Client(info, { ...options, listChanged });
     if (reply || opens) {
       client.setRequestHandler(types.ElicitRequestSchema, answer);
     }
@@ -57,7 +67,7 @@ async function connect() {
   }
   const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
   const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
-  const client = new Client(info, { ...options, versionNegotiation: { mode } });
+  const client = new Client(info, { ...options, listChanged, versionNegotiation: { mode } });
   if (reply || opens) {
     client.setRequestHandler("elicitation/create", answer);
   }
@@ -87,6 +97,8 @@ async function take({ client, call }, { method, params, progress }) {
         return { result: await client.readResource(params) };
       case "completion/complete":
         return { result: await client.complete(params) };
+      case "notifications/tools/list_changed": // wait for it
+        return { result: await listHasChanged() };
       case "ping":
         return { result: await client.ping() };
       default:

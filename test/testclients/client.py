@@ -12,15 +12,18 @@ from fastmcp import Client as FastMCPClient
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from mcp import Client, MCPError, StdioServerParameters, UrlElicitationRequiredError
+from mcp.client.subscriptions import listen
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import ElicitResult as RawElicitResult
+from mcp.types import ToolListChangedNotification
 
 job = json.loads(sys.argv[1])
 asked: list[str] = []
 opened: list[dict[str, str]] = []
 logs: list[object] = []
 opens: list[str] = job.get("opens") or []
+changed = asyncio.Event()  # the list of tools has changed, and no step has waited for this change
 
 
 def visit(params):
@@ -48,6 +51,18 @@ async def log(message):
     logs.append(message.data)
 
 
+async def notice(message):
+    if isinstance(message, ToolListChangedNotification):
+        changed.set()
+
+
+async def watch(client):
+    """Set changed at each change. Clients of the stateless protocol subscribe to changes."""
+    async with listen(client.session, tools_list_changed=True) as changes:
+        async for _ in changes:
+            changed.set()
+
+
 def connect():
     command, headers = job.get("command"), job.get("headers") or {}
     mode, asks = "legacy" if job.get("handshake") else "auto", job.get("reply") or opens
@@ -56,9 +71,9 @@ def connect():
             target = StdioServerParameters(command=command[0], args=command[1:])
         else:
             target = streamable_http_client(job["url"], http_client=create_mcp_http_client(headers=headers))
-        return Client(target, mode=mode, elicitation_callback=raw_answer if asks else None, logging_callback=log)
+        return Client(target, mode=mode, elicitation_callback=raw_answer if asks else None, logging_callback=log, message_handler=notice)
     target = StdioTransport(command[0], command[1:]) if command else StreamableHttpTransport(job["url"], headers=headers)
-    return FastMCPClient(target, mode=mode, elicitation_handler=answer if asks else None, log_handler=log)
+    return FastMCPClient(target, mode=mode, elicitation_handler=answer if asks else None, log_handler=log, message_handler=notice)
 
 
 def raw(client, name):
@@ -89,6 +104,10 @@ async def take(client, step):
                 result = await raw(client, "list_resource_templates")()
             case "resources/read":
                 result = await raw(client, "read_resource")(params["uri"])
+            case "notifications/tools/list_changed":  # wait for it
+                await changed.wait()
+                changed.clear()
+                return {"result": {}}
             case other:
                 raise ValueError(f"no step {other}")
         told = {"result": result.model_dump(mode="json", by_alias=True, exclude_none=True)}
@@ -119,7 +138,10 @@ async def run_agent():
 
 async def main():
     async with connect() as client:
+        watching = asyncio.create_task(watch(client)) if client.protocol_version == "2026-07-28" else None
         answers = [await take(client, step) for step in job.get("steps", [])]
+        if watching:
+            watching.cancel()
         server = client.server_info
         print(json.dumps({
             "version": client.protocol_version,

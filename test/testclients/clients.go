@@ -32,10 +32,24 @@ type Endpoint struct {
 // A Client is a client of another project.
 type Client struct {
 	Name  string
-	Plain bool // calls only listed items, shows no progress and answers no questions
+	Lacks []feature
+	Large bool // its packages are large, so that only the full lanes run it
 
 	take func(t testing.TB, j job) Transcript
 }
+
+// A feature is something that some clients cannot do.
+type feature string
+
+const (
+	unlisted  feature = "calls of tools that are not listed"
+	progress  feature = "progress"
+	templates feature = "templates"
+	questions feature = "questions and pages"
+	changes   feature = "list changes"
+)
+
+func (c Client) lacks(f feature) bool { return slices.Contains(c.Lacks, f) }
 
 // Clients contains all clients for users.
 var Clients = []Client{
@@ -46,7 +60,9 @@ var Clients = []Client{
 	{Name: "Python fastmcp", take: inMode("fastmcp", python)},
 	{Name: "go-sdk", take: goSDK},
 	{Name: "mcp-go", take: mcpGo},
-	{Name: "Inspector", Plain: true, take: inspector},
+	{Name: "rmcp", Large: true, take: rust},
+	{Name: "mcp-use", Large: true, Lacks: []feature{progress, templates}, take: mcpUse},
+	{Name: "Inspector", Lacks: []feature{unlisted, progress, questions, changes}, take: inspector},
 }
 
 // Frameworks contains the clients of agent frameworks. A result is the text that the framework
@@ -145,7 +161,14 @@ func goSDK(t testing.TB, j job) (tr Transcript) {
 	defer cancel()
 	var mu sync.Mutex
 	var progress []*sdk.ProgressNotificationParams
+	changed := make(chan struct{}, 1) // holds a token if the list of tools has changed
 	o := &sdk.ClientOptions{
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		},
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -184,6 +207,11 @@ func goSDK(t testing.TB, j job) (tr Transcript) {
 	tr.Capabilities, err = json.Marshal(began.Capabilities)
 	require.OK(t, err)
 	for i, s := range j.Steps {
+		if s.Method == listChanged {
+			<-changed
+			tr.Answers = append(tr.Answers, Answer{})
+			continue
+		}
 		result, err := goStep(ctx, t, session, i, s)
 		a := asAnswer(t, result, err)
 		mu.Lock()

@@ -27,8 +27,7 @@ type action struct {
 	lacks    string   // a text that the result does not contain; "": none
 	fails    string   // a text of the error, or of the error result; "": it succeeds
 	progress int      // number of progress events
-	unlisted bool     // the item is not listed
-	asks     bool     // the server needs an answer of the client
+	needs    feature  // clients without this feature do not take the step; "": all take it
 }
 
 func call(name, args string) Step {
@@ -59,7 +58,7 @@ var actions = []action{
 	{name: "call with progress", step: told(call("lanes__count", `{"steps":3,"every":0.1}`)),
 		holds: []string{"counted to 3"}, progress: 3},
 	{name: "locked call", step: call("lanes__die", `{}`), fails: "disabled_by_config",
-		unlisted: true},
+		needs: unlisted},
 	{name: "prompts", step: Step{Method: "prompts/list"}, holds: []string{`"lanes__summarize"`},
 		lacks: "shout"},
 	{name: "prompt", step: get("lanes__summarize", `{"topic":"Go"}`),
@@ -68,14 +67,21 @@ var actions = []action{
 		fails: "disabled_by_config"},
 	{name: "resources", step: Step{Method: "resources/list"}, holds: []string{`"notes://today"`},
 		lacks: "notes://secret"},
-	{name: "templates", step: Step{Method: "resources/templates/list"},
+	{name: "templates", needs: templates, step: Step{Method: "resources/templates/list"},
 		holds: []string{`"notes://day/{day}"`}},
 	{name: "resource", step: readURI("notes://today"), holds: []string{"Water the plants."}},
 	{name: "resource of a template", step: readURI("notes://day/monday"),
 		holds: []string{"On monday: nothing."}},
 	{name: "locked resource", step: readURI("notes://secret"), fails: "disabled_by_config"},
 	{name: "unknown resource", step: readURI("elsewhere://x"), fails: "elsewhere://x"},
-	{name: "question", step: call("lanes__sign", `{}`), holds: []string{"accept: Ada"}, asks: true},
+	{name: "question", step: call("lanes__sign", `{}`), holds: []string{"accept: Ada"},
+		needs: questions},
+	{name: "page", step: call("lanes__visit", `{}`), holds: []string{"the user answered: accept"},
+		needs: questions},
+	{name: "too large a result", step: call("lanes__picture", `{"size":4194304}`),
+		fails: "too large to pass on (over 4 MiB)"},
+	{name: "change of the list", step: Step{Method: listChanged}, needs: changes},
+	{name: "changed list", step: Step{Method: "tools/list"}, needs: changes},
 }
 
 // Each client can do all actions at the gateway.
@@ -88,10 +94,22 @@ func TestClients(t *testing.T) {
 	programtest.WriteConfig(
 		t,
 		folder,
-		Config(t, map[string]Server{"lanes": server}, `{"mode": "direct"}`),
+		Config(
+			t,
+			map[string]Server{"lanes": server, "changing": changingServer(t)},
+			`{"mode": "direct"}`,
+		),
 	)
 	p := programtest.Start(t, folder)
 	p.UntilLoaded()
+	stop := changeLists(p)
+	defer stop()
+	t.Run("of", func(t *testing.T) { eachClient(t, p) })
+}
+
+// eachClient runs each client in parallel, with HTTP and with stdio.
+func eachClient(t *testing.T, p *programtest.Program) {
+	t.Helper()
 	clients := Clients
 	if lanes == "" {
 		clients = Clients[:1]
@@ -143,43 +161,65 @@ func TestQuestionOfStatelessServer(t *testing.T) {
 
 func (c Client) does(t *testing.T, at Endpoint, actions []action) {
 	t.Helper()
-	var steps []Step
-	if c.Plain {
-		actions = slices.DeleteFunc(slices.Clone(actions), func(d action) bool { return d.asks })
+	if c.Large && lanes != "full" {
+		t.Skip("the client is large: make lanes without SMALL runs it")
 	}
+	actions = slices.DeleteFunc(
+		slices.Clone(actions),
+		func(d action) bool { return c.lacks(d.needs) },
+	)
+	var steps []Step
 	for _, d := range actions {
 		steps = append(steps, d.step)
 	}
-	told := c.Take(t, at, `{"value":"Ada"}`, steps...)
+	j := job{URL: at.URL, Command: at.Command, Steps: steps}
+	if !c.lacks(questions) {
+		j.Reply, j.Opens = json.RawMessage(`{"value":"Ada"}`), []string{"accept"}
+	}
+	told := c.take(t, j)
 	for i, d := range actions {
-		a := told.Answers[i]
-		result := string(a.Result)
-		if d.unlisted && c.Plain {
-			d.fails = "not found"
+		c.check(t, d, told.Answers[i])
+	}
+	if !c.lacks(changes) {
+		wantChanged(t, told.Answers[0], told.Answers[len(actions)-1])
+	}
+	if c.lacks(questions) {
+		return
+	}
+	page := []Opened{
+		{"accept", "Connect your account", "https://accounts.example.com/connect?id=7"},
+	}
+	if !slices.Equal(told.Opened, page) || len(told.Asked) != 1 {
+		t.Errorf("the client opens %+v, want %+v; it is asked %q", told.Opened, page, told.Asked)
+	}
+}
+
+// check checks the answer of an action.
+func (c Client) check(t *testing.T, d action, a Answer) {
+	t.Helper()
+	result := string(a.Result)
+	failed := strings.Contains(strings.ReplaceAll(result, " ", ""), `"isError":true`)
+	if a.Error != nil {
+		result, failed = a.Error.Message, true
+	}
+	for _, text := range append(d.holds, d.fails) {
+		if !strings.Contains(result, text) {
+			t.Errorf("%s: %.2000s lacks %q", d.name, result, text)
 		}
-		failed := strings.Contains(strings.ReplaceAll(result, " ", ""), `"isError":true`)
-		if a.Error != nil {
-			result, failed = a.Error.Message, true
-		}
-		for _, text := range append(d.holds, d.fails) {
-			if !strings.Contains(result, text) {
-				t.Errorf("%s: %s lacks %q", d.name, result, text)
-			}
-		}
-		if d.lacks != "" && strings.Contains(result, d.lacks) {
-			t.Errorf("%s: %s contains %q", d.name, result, d.lacks)
-		}
-		if failed != (d.fails != "") {
-			t.Errorf("%s: failed is %t: %s", d.name, failed, result)
-		}
-		if !c.Plain && !isProgress(a, d.progress) {
-			t.Errorf(
-				"%s: progress %v, want %d events, or some of them and the last",
-				d.name,
-				a.Progress,
-				d.progress,
-			)
-		}
+	}
+	if d.lacks != "" && strings.Contains(result, d.lacks) {
+		t.Errorf("%s: %.2000s contains %q", d.name, result, d.lacks)
+	}
+	if failed != (d.fails != "") {
+		t.Errorf("%s: failed is %t: %.2000s", d.name, failed, result)
+	}
+	if !c.lacks(progress) && !isProgress(a, d.progress) {
+		t.Errorf(
+			"%s: progress %v, want %d events, or some of them and the last",
+			d.name,
+			a.Progress,
+			d.progress,
+		)
 	}
 }
 

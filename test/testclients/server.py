@@ -50,6 +50,15 @@ async def sign(ctx: Context) -> str:
 
 
 @mcp.tool(annotations=READ)
+async def visit(ctx: Context) -> str:
+    """Ask the user to open a page."""
+    answer = await ctx.session.elicit_url(
+        "Connect your account", "https://accounts.example.com/connect?id=7", "visit-7", related_request_id=ctx.request_id
+    )
+    return f"the user answered: {answer.action}"
+
+
+@mcp.tool(annotations=READ)
 async def tell(ctx: Context) -> str:
     """Write a line to the client's log."""
     await ctx.warning("the disk is nearly full")

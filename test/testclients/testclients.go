@@ -1,10 +1,11 @@
-// Package testclients runs programs of other projects with a gateway: clients in three languages,
-// servers in two, the Inspector, and the conformance suite. Programs of the same authors could have
+// Package testclients runs programs of other projects with a gateway: clients in four languages,
+// servers in three, the Inspector, and the conformance suite. Programs of the same authors could have
 // the same mistake, and a test with only these programs would not find it.
 //
-// The programs come from npm, PyPI and the Go module proxy, pinned in package-lock.json,
-// requirements.txt and mcpgo/go.mod. `make clients python` installs them. If they are missing, a
-// test is skipped with the reason, or fails if CI is set.
+// The programs come from npm, PyPI, the Go module proxy and crates.io. They are pinned in
+// package-lock.json, requirements*.txt, go.mod and Cargo.lock below this folder. `make clients
+// python` installs them, and `make mcpuse` installs mcp-use; tests build the programs in Go and
+// Rust. If programs are missing, a test is skipped with the reason, or fails if CI is set.
 package testclients
 
 import (
@@ -21,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/repo"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -34,11 +36,14 @@ const (
 )
 
 // A Step is one request of a client: a method of tools, prompts, resources or completion, or ping.
+// A step with the method listChanged waits for this notification.
 type Step struct {
 	Method   string          `json:"method"`
 	Params   json.RawMessage `json:"params,omitempty"`
 	Progress bool            `json:"progress,omitempty"` // of a tools/call: the client wants progress
 }
+
+const listChanged = mcp.NotificationToolsChanged
 
 // A Transcript contains the answers that a client received.
 type Transcript struct {

@@ -72,11 +72,13 @@ func TestPinnedVersions(t *testing.T) {
 			}
 		}
 	}
-	requirements, err := os.ReadFile(filepath.Join(dir(), "requirements.txt"))
-	require.OK(t, err)
-	for line := range strings.Lines(string(requirements)) {
-		if !strings.HasPrefix(line, "#") && strings.Count(line, "==") != 1 {
-			t.Errorf("requirements.txt: %q is not one version of one package", line)
+	for _, name := range []string{"requirements.txt", "requirements-mcpuse.txt"} {
+		requirements, err := os.ReadFile(filepath.Join(dir(), name))
+		require.OK(t, err)
+		for line := range strings.Lines(string(requirements)) {
+			if !strings.HasPrefix(line, "#") && strings.Count(line, "==") != 1 {
+				t.Errorf("%s: %q is not one version of one package", name, line)
+			}
 		}
 	}
 	lock := read(t, "package-lock.json", &struct{}{})

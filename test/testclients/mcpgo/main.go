@@ -59,6 +59,7 @@ type watch struct {
 	opened   []opened
 	logs     []any
 	progress []map[string]any
+	changed  chan struct{} // holds a token if the list of tools has changed
 }
 
 // Elicit implements [client.ElicitationHandler].
@@ -80,6 +81,11 @@ func (w *watch) notified(n mcp.JSONRPCNotification) {
 	switch n.Method {
 	case "notifications/progress":
 		w.progress = append(w.progress, n.Params.AdditionalFields)
+	case "notifications/tools/list_changed":
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
 	case "notifications/message":
 		w.logs = append(w.logs, n.Params.AdditionalFields["data"])
 	}
@@ -97,7 +103,7 @@ func run(ctx context.Context, text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	w := &watch{reply: j.Reply, opens: j.Opens}
+	w := &watch{reply: j.Reply, opens: j.Opens, changed: make(chan struct{}, 1)}
 	var tr transport.Interface
 	if len(j.Command) > 0 {
 		tr = transport.NewStdio(j.Command[0], nil, j.Command[1:]...)
@@ -128,9 +134,16 @@ func run(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	if !j.Legacy {
+		stop, err := c.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true}, func(err error) { fmt.Fprintln(os.Stderr, "mcpgo: listen:", err) })
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	answers := make([]answer, 0, len(j.Steps))
 	for i, s := range j.Steps {
-		result, err := take(ctx, c, i, s.Method, s.Params, s.Progress)
+		result, err := w.take(ctx, c, i, s.Method, s.Params, s.Progress)
 		a := answer{Result: result}
 		if err != nil {
 			f := failure{Message: err.Error(), Name: fmt.Sprintf("%T", err)}
@@ -154,7 +167,7 @@ func run(ctx context.Context, text string) error {
 	})
 }
 
-func take(ctx context.Context, c *client.Client, n int, method string, params json.RawMessage, progress bool) (any, error) {
+func (w *watch) take(ctx context.Context, c *client.Client, n int, method string, params json.RawMessage, progress bool) (any, error) {
 	switch method {
 	case "tools/list":
 		return c.ListTools(ctx, mcp.ListToolsRequest{})
@@ -185,6 +198,9 @@ func take(ctx context.Context, c *client.Client, n int, method string, params js
 			return nil, err
 		}
 		return c.ReadResource(ctx, r)
+	case "notifications/tools/list_changed": // wait for it
+		<-w.changed
+		return struct{}{}, nil
 	}
 	return nil, fmt.Errorf("no step %s", method)
 }
