@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -125,19 +126,19 @@ func python(t testing.TB, j job) Transcript {
 // mcpGo runs a program in a separate module.
 func mcpGo(t testing.TB, j job) Transcript {
 	t.Helper()
-	out, err := execute(t, buildMCPGo(t, "."), j.text(t))
+	out, err := execute(t, buildGo(t, "mcpgo", "."), j.text(t))
 	return transcript(t, j, out, err)
 }
 
-// buildMCPGo builds a program of the module of mcp-go and returns its path. If the dependencies of
-// that module are unavailable, mcp-go is missing.
-func buildMCPGo(t testing.TB, program string) string {
+// buildGo builds a program of the Go module in a folder below this one, and returns the program's
+// path. If the dependencies of that module are unavailable, the program is missing.
+func buildGo(t testing.TB, module, program string) string {
 	t.Helper()
-	bin := t.TempDir() + "/mcpgo"
+	bin := t.TempDir() + "/program"
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, program)
-	cmd.Dir = dir() + "/mcpgo"
+	cmd.Dir = filepath.Join(dir(), module)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		local.Missing(t, fmt.Sprintf("the programs of mcp-go cannot be built: %v\n%s", err, out))
+		local.Missing(t, fmt.Sprintf("%s of %s cannot be built: %v\n%s", program, module, err, out))
 	}
 	return bin
 }

@@ -240,7 +240,14 @@ func isProgress(a Answer, steps int) bool {
 // The servers of other projects work behind the gateway as they do without it.
 func TestServers(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) { tryServers(t, few(HTTP(t), "everything")) })
-	t.Run("stdio", func(t *testing.T) { tryServers(t, few(Stdio(t), "files"), "--allow-commands") })
+	t.Run("stdio", func(t *testing.T) {
+		servers := few(Stdio(t), "files")
+		if lanes == "full" {
+			servers["github"] = GitHub(t)
+		}
+		tryServers(t, servers, "--allow-commands")
+		sameDefinitions(t, servers)
+	})
 }
 
 // few returns only one of the servers, unless the lanes run all tests.

@@ -52,6 +52,8 @@ func Stdio(t testing.TB) map[string]Server {
 	memory["env"] = map[string]string{"MEMORY_FILE_PATH": filepath.Join(folder, "memory.jsonl")}
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "A page about plants.") }))
 	t.Cleanup(page.Close)
+	grafana := entry(filepath.Join(filepath.Dir(python), "mcp-grafana"), "-t", "stdio")
+	grafana["env"] = map[string]string{"GRAFANA_URL": page.URL, "GRAFANA_SERVICE_ACCOUNT_TOKEN": "none"}
 	return map[string]Server{
 		"everything": {
 			Entry: entry(node, module("server-everything"), "stdio"), Tools: 16, Lock: "get-sum",
@@ -88,6 +90,10 @@ func Stdio(t testing.TB) map[string]Server {
 			Calls:   []Try{{"fetch", `{"url":` + quote(page.URL) + `}`, "A page about plants."}},
 			Prompts: []Try{{"fetch", `{"url":` + quote(page.URL) + `}`, "A page about plants."}},
 		},
+		"grafana": { // without a Grafana: its calls answer with its own error
+			Entry: grafana, Tools: 60, Lock: "update_dashboard",
+			Calls: []Try{{"list_datasources", `{}`, "list datasources: "}},
+		},
 		"lanes": {
 			Entry: entry(python, filepath.Join(dir(), "server.py")), Tools: 8, Lock: "die",
 			Calls:      []Try{{"count", `{"steps":3,"every":0}`, "counted to 3"}},
@@ -95,6 +101,19 @@ func Stdio(t testing.TB) map[string]Server {
 			Resources:  []Try{{"notes://today", "", "Water the plants."}, {"notes://day/monday", "", "On monday: nothing."}},
 			LockPrompt: "shout", LockResource: "notes://secret",
 		},
+	}
+}
+
+// GitHub returns GitHub's server. It has no valid token, so its calls answer with its own error. Its
+// first build takes half a minute.
+func GitHub(t testing.TB) Server {
+	t.Helper()
+	const host = "http://127.0.0.1:1" // nothing listens there
+	e := entry(buildGo(t, "servers", "github.com/github/github-mcp-server/cmd/github-mcp-server"), "stdio", "--gh-host", host)
+	e["env"] = map[string]string{"GITHUB_PERSONAL_ACCESS_TOKEN": "none"}
+	return Server{
+		Entry: e, Tools: 40, Lock: "delete_file",
+		Calls: []Try{{"get_me", `{}`, "failed to get user"}},
 	}
 }
 

@@ -46,7 +46,7 @@ func signedProgram(t testing.TB, issuer, program string, args ...string) string 
 
 func signedMCPGo(t testing.TB, issuer string) string {
 	t.Helper()
-	bin, addr := buildMCPGo(t, "./signed"), local.Addr(t)
+	bin, addr := buildGo(t, "mcpgo", "./signed"), local.Addr(t)
 	return "http://" + serve(t, addr, exec.CommandContext(t.Context(), bin, addr, issuer)) + "/mcp"
 }
 
