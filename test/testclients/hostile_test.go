@@ -35,6 +35,10 @@ func TestTooMuch(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d", server, big), func(t *testing.T) { w.tooMuch(t, server, big) })
 		}
 		w := newWire(t, gate.URL+"/mcp", "", true, `{}`)
+		if big > 1 {
+			w.wants(t, "child__picture", map[string]any{"size": big * 50 << 10},
+				"too large to pass on (over 4 MiB)", `"isError":true`)
+		}
 		const sent = "ended before its answer was complete. The call was sent and may have taken effect; check before calling again."
 		w.wants(t, "child__die", map[string]any{}, "The program of MCP server 'child' "+sent, `"isError":true`)
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
@@ -64,7 +68,7 @@ func (w *wire) tooMuch(t *testing.T, server string, hundredths int) {
 		if len(end.Result) < size*4/3 || strings.Contains(end.text(), `"isError":true`) {
 			t.Errorf("an image of %d bytes: %.300s", size, end.text())
 		}
-	} else if !strings.Contains(end.text(), "too large to pass on") {
+	} else if !strings.Contains(end.text(), "too large to pass on (over 4 MiB)") {
 		t.Errorf("an image of %d bytes: %.300s", size, end.text())
 	}
 	steps := hundredths * 15
@@ -75,7 +79,7 @@ func (w *wire) tooMuch(t *testing.T, server string, hundredths int) {
 	of := *w // both servers have this resource
 	of.url += "/x/" + server
 	end, _ = last(of.ask(t.Context(), "resources/read", map[string]any{"uri": "test://large"}))
-	if end.Error == nil || !strings.Contains(end.text(), "too large to pass on") {
+	if end.Error == nil || !strings.Contains(end.text(), "too large to pass on (over 4 MiB)") {
 		t.Errorf("a resource of 50 MB: %.300s", end.text())
 	}
 }

@@ -27,6 +27,7 @@ type action struct {
 	lacks    string   // a text that the result does not contain; "": none
 	fails    string   // a text of the error, or of the error result; "": it succeeds
 	progress int      // number of progress events
+	bytes    int      // smallest size of the result
 	needs    feature  // clients without this feature do not take the step; "": all take it
 }
 
@@ -78,6 +79,8 @@ var actions = []action{
 		needs: questions},
 	{name: "page", step: call("lanes__visit", `{}`), holds: []string{"the user answered: accept"},
 		needs: questions},
+	{name: "large result", step: call("lanes__picture", `{"size":3140000}`),
+		holds: []string{"image/png"}, bytes: 4186668},
 	{name: "too large a result", step: call("lanes__picture", `{"size":4194304}`),
 		fails: "too large to pass on (over 4 MiB)"},
 	{name: "change of the list", step: Step{Method: listChanged}, needs: changes},
@@ -206,6 +209,9 @@ func (c Client) check(t *testing.T, d action, a Answer) {
 		if !strings.Contains(result, text) {
 			t.Errorf("%s: %.2000s lacks %q", d.name, result, text)
 		}
+	}
+	if len(result) < d.bytes {
+		t.Errorf("%s: a result of %d bytes, want %d at least", d.name, len(result), d.bytes)
 	}
 	if d.lacks != "" && strings.Contains(result, d.lacks) {
 		t.Errorf("%s: %.2000s contains %q", d.name, result, d.lacks)

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::model::*;
-use rmcp::service::{NotificationContext, RequestContext, RunningService, ServiceError};
+use rmcp::service::{
+    NotificationContext, PeerRequestOptions, RequestContext, RunningService, ServiceError,
+};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient};
@@ -178,22 +180,32 @@ async fn take(
     }
 }
 
-/// Waits for the last progress of a call. The client reads progress and results in different tasks.
-async fn progress(watch: &Watch) -> Vec<Value> {
+/// Calls a tool, and returns the progress of the call. The client reads progress and results in
+/// different tasks, so the last progress can come after the result.
+async fn call_with_progress(
+    client: &Client,
+    watch: &Watch,
+    params: CallToolRequestParams,
+) -> Result<(ServerResult, Vec<Value>), ServiceError> {
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let handle = client
+        .send_cancellable_request(request, PeerRequestOptions::no_options())
+        .await?;
+    let token = handle.progress_token.clone();
+    let result = handle.await_response().await?;
+    let mut progress = vec![];
     for _ in 0..100 {
-        let seen = watch.seen.lock().unwrap().progress.clone();
-        if seen
-            .last()
-            .is_some_and(|p| p.total.is_none_or(|total| p.progress >= total))
-        {
+        progress = watch.seen.lock().unwrap().progress.clone();
+        progress.retain(|p| p.progress_token == token);
+        if progress.last().is_some_and(|p| Some(p.progress) == p.total) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let seen = watch.seen.lock().unwrap().progress.clone();
-    seen.iter()
-        .map(|p| json!({"progress": p.progress, "total": p.total, "message": p.message}))
-        .collect()
+    let progress = progress
+        .iter()
+        .map(|p| json!({"progress": p.progress, "total": p.total, "message": p.message}));
+    Ok((result, progress.collect()))
 }
 
 fn failure(error: ServiceError) -> Value {
@@ -232,14 +244,16 @@ async fn main() -> Result<(), Failure> {
     }
     let mut answers = vec![];
     for step in &job.steps {
-        watch.seen.lock().unwrap().progress.clear();
-        let mut answer = match take(&client, &watch, step).await? {
+        if step.progress {
+            let params = serde_json::from_value(step.params.clone().unwrap_or_default())?;
+            let (result, progress) = call_with_progress(&client, &watch, params).await?;
+            answers.push(json!({"result": result, "progress": progress}));
+            continue;
+        }
+        let answer = match take(&client, &watch, step).await? {
             Ok(result) => json!({"result": result}),
             Err(error) => json!({"error": failure(error)}),
         };
-        if step.progress {
-            answer["progress"] = progress(&watch).await.into();
-        }
         answers.push(answer);
     }
     let seen = watch.seen.lock().unwrap();
