@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -215,7 +216,8 @@ func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests js
 	var out rawjson.Object
 	for _, q := range questions {
 		own, cancel := context.WithTimeout(ctx, mcp.AskTime)
-		result, err := c.Client.Ask(own, rawjson.Text(rawjson.Get(q.Value, "method")), rawjson.Get(q.Value, "params"))
+		method := rawjson.Text(rawjson.Get(q.Value, "method"))
+		result, err := c.Client.Ask(own, method, withPageID(rawjson.Get(q.Value, "params")))
 		cancel()
 		switch refused, ok := errors.AsType[*mcp.Error](err); {
 		case ctx.Err() != nil:
@@ -230,6 +232,20 @@ func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests js
 		out.Add(q.Name, result)
 	}
 	return out.Bytes(), "", nil
+}
+
+// withPageID returns the params of a question. If they ask for a page, they get an id, which only the
+// handshake protocol requires. The server does not know this id, so it never reports that the page
+// is finished.
+func withPageID(params json.RawMessage) json.RawMessage {
+	const id = "elicitationId"
+	o, err := rawjson.Split(params, rawjson.Lenient)
+	if err != nil || rawjson.Text(o.Get("mode")) != "url" || rawjson.Text(o.Get(id)) != "" {
+		return params
+	}
+	o.Delete(id)
+	o.Add(id, rawjson.Quote(rand.Text()))
+	return o.Bytes()
 }
 
 // interrupted returns the error of a call whose request ends while the call waits for a client and
