@@ -164,9 +164,7 @@ func TestQuestionOfStatelessServer(t *testing.T) {
 
 func (c Client) does(t *testing.T, at Endpoint, actions []action) {
 	t.Helper()
-	if c.Large && lanes != "full" {
-		t.Skip("the client is large: make lanes without SMALL runs it")
-	}
+	c.skipLarge(t)
 	actions = slices.DeleteFunc(
 		slices.Clone(actions),
 		func(d action) bool { return c.lacks(d.needs) },
@@ -194,6 +192,14 @@ func (c Client) does(t *testing.T, at Endpoint, actions []action) {
 	}
 	if !slices.Equal(told.Opened, page) || len(told.Asked) != 1 {
 		t.Errorf("the client opens %+v, want %+v; it is asked %q", told.Opened, page, told.Asked)
+	}
+}
+
+// skipLarge skips the test if only the full lanes run the client.
+func (c Client) skipLarge(t *testing.T) {
+	t.Helper()
+	if c.Large && lanes != "full" {
+		t.Skip("the client is large: make lanes without SMALL runs it")
 	}
 }
 

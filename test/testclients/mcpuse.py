@@ -62,7 +62,10 @@ async def take(session, step):
                 raise ValueError(f"no step {other}")
         return {"result": result}
     except McpError as e:
-        return {"error": {"code": e.error.code, "message": e.error.message, "name": type(e).__name__}}
+        told = {"code": e.error.code, "message": e.error.message, "name": type(e).__name__}
+        if e.error.code == -32042:
+            told["url"] = e.error.data["elicitations"][0]["url"]
+        return {"error": told}
 
 
 def plain(value):
@@ -75,7 +78,10 @@ async def main():
     if command := job.get("command"):
         entry = {"command": command[0], "args": command[1:]}
     else:
-        entry = {"url": job["url"], "headers": job.get("headers") or {}}
+        entry = {"url": job["url"]}
+        if bearer := (job.get("headers") or {}).get("Authorization"):
+            # in "headers" the token would not keep mcp-use from signing in by OAuth
+            entry["auth"] = bearer.removeprefix("Bearer ")
     client = MCPClient.from_dict(
         {"mcpServers": {"gateway": entry}},
         elicitation_callback=answer if job.get("reply") or opens else None,

@@ -57,6 +57,16 @@ var users = []user{
 	{"mcp-go", false, newer, page, "", ""},
 	{"mcp-go", true, older, fails, "mcp.URLElicitationRequiredError",
 		"`URLElicitationRequiredError`, text in `Elicitations`"},
+	{"rmcp", false, newer, page, "", ""},
+	{
+		"rmcp",
+		true,
+		older,
+		fails,
+		"ServiceError::McpError",
+		"`ServiceError::McpError`, page in `data`",
+	},
+	{"mcp-use", true, older, fails, "McpError", "`McpError`, page in `error.data`"},
 	{"Inspector", false, newer, shows, "", "its command line declares no elicitation"},
 	{"Inspector", true, older, shows, "", "the same"},
 }
@@ -131,7 +141,10 @@ var (
 		},
 		{"call to confirm, confirmed", alike(runsWords), nil},
 		{"call to confirm, confirmed and used", ladder(spentWords, spentWords),
-			[]string{"was used for a call just now, and is good for that one", "Access request R-"}},
+			[]string{
+				"was used for a call just now, and is good for that one",
+				"Access request R-",
+			}},
 	}
 )
 
@@ -255,6 +268,7 @@ func startUnlocking(t *testing.T) *unlocking {
 // a gateway, with a token.
 func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token string) Endpoint) {
 	client := Clients[slices.IndexFunc(Clients, func(c Client) bool { return c.Name == u.client })]
+	client.skipLarge(t)
 	token := g.issuer.Token(
 		"gateway",
 		map[string]any{"scope": "portcullis:destructive", "sub": fmt.Sprintf("person %d", n)},
