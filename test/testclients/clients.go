@@ -33,11 +33,19 @@ type Endpoint struct {
 // A Client is a client of another project.
 type Client struct {
 	Name  string
+	Pin   pin
 	Lacks []feature
 	Large bool // its packages are large, so that only the full lanes run it
 
 	take func(t testing.TB, j job) Transcript
 }
+
+// A pin is the place of a client's version: a file, and the text before the version.
+type pin struct{ file, before string }
+
+func npm(name string) pin { return pin{"package.json", `"` + name + `": "`} }
+
+func pypi(name string) pin { return pin{"requirements.txt", "\n" + name + "=="} }
 
 // A feature is something that some clients cannot do.
 type feature string
@@ -54,23 +62,47 @@ func (c Client) lacks(f feature) bool { return slices.Contains(c.Lacks, f) }
 
 // Clients contains all clients for users.
 var Clients = []Client{
-	{Name: "TypeScript 1", take: inMode(SDK, typeScript)},
-	{Name: "TypeScript 2", take: inMode(Auto, typeScript)},
-	{Name: "TypeScript 2, handshake", take: inMode(Legacy, typeScript)},
-	{Name: "Python mcp", take: inMode("mcp", python)},
-	{Name: "Python fastmcp", take: inMode("fastmcp", python)},
-	{Name: "go-sdk", take: goSDK},
-	{Name: "mcp-go", take: mcpGo},
-	{Name: "rmcp", Large: true, take: rust},
-	{Name: "mcp-use", Large: true, Lacks: []feature{progress, templates}, take: mcpUse},
-	{Name: "Inspector", Lacks: []feature{unlisted, progress, questions, changes}, take: inspector},
+	{
+		Name: "TypeScript 1", Pin: npm("@modelcontextprotocol/sdk"),
+		take: inMode(SDK, typeScript),
+	},
+	{
+		Name: "TypeScript 2", Pin: npm("@modelcontextprotocol/client"),
+		take: inMode(Auto, typeScript),
+	},
+	{
+		Name: "TypeScript 2, handshake", Pin: npm("@modelcontextprotocol/client"),
+		take: inMode(Legacy, typeScript),
+	},
+	{Name: "Python mcp", Pin: pypi("mcp"), take: inMode("mcp", python)},
+	{Name: "Python fastmcp", Pin: pypi("fastmcp"), take: inMode("fastmcp", python)},
+	{
+		Name: "go-sdk", Pin: pin{"../../go.mod", "modelcontextprotocol/go-sdk v"},
+		take: goSDK,
+	},
+	{Name: "mcp-go", Pin: pin{"mcpgo/go.mod", "mark3labs/mcp-go v"}, take: mcpGo},
+	{
+		Name: "rmcp", Pin: pin{"rmcp/Cargo.toml", `rmcp = { version = "=`}, Large: true,
+		take: rust,
+	},
+	{
+		Name: "mcp-use", Pin: pin{"requirements-mcpuse.txt", "\nmcp-use=="}, Large: true,
+		Lacks: []feature{progress, templates}, take: mcpUse,
+	},
+	{
+		Name: "Inspector", Pin: npm("@modelcontextprotocol/inspector"),
+		Lacks: []feature{unlisted, progress, questions, changes}, take: inspector,
+	},
 }
 
 // Frameworks contains the clients of agent frameworks. A result is the text that the framework
 // passes to its model.
 var Frameworks = []Client{
-	{Name: "AI SDK", take: inMode("ai-sdk", typeScript)},
-	{Name: "Pydantic AI", take: inMode("pydantic-ai", python)},
+	{Name: "AI SDK", Pin: npm("@ai-sdk/mcp"), take: inMode("ai-sdk", typeScript)},
+	{
+		Name: "Pydantic AI", Pin: pypi("pydantic-ai-slim"),
+		take: inMode("pydantic-ai", python),
+	},
 }
 
 // A Visit describes how a client connects.

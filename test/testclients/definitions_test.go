@@ -16,8 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// sameDefinitions checks that a gateway in direct mode lists the definitions of the servers byte for
-// byte, except for the names. It leaves out tools that run only as tasks.
+// sameDefinitions checks that a gateway in direct mode lists the definitions of the servers byte
+// for byte, except for the names. It leaves out tools that run only as tasks. Gateway and test use
+// the same protocol, because servers in Python write another order of members in each.
 func sameDefinitions(t *testing.T, servers map[string]Server) {
 	t.Helper()
 	folder := t.TempDir()

@@ -22,7 +22,7 @@ var npxServers = map[string][]string{
 }
 
 // Six programs start at once from an empty npm cache. Until a server is available, its outcome says
-// that it is starting. The cache is complete then: without a network the same servers start from it.
+// that it is starting. Then the same servers start again from this cache without a network.
 func TestEmptyNPMCache(t *testing.T) {
 	if lanes != "full" {
 		t.Skip("it downloads six servers: make lanes without SMALL runs it")

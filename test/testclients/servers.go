@@ -53,7 +53,9 @@ func Stdio(t testing.TB) map[string]Server {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "A page about plants.") }))
 	t.Cleanup(page.Close)
 	grafana := entry(filepath.Join(filepath.Dir(python), "mcp-grafana"), "-t", "stdio")
-	grafana["env"] = map[string]string{"GRAFANA_URL": page.URL, "GRAFANA_SERVICE_ACCOUNT_TOKEN": "none"}
+	grafana["env"] = map[string]string{
+		"GRAFANA_URL": page.URL, "GRAFANA_SERVICE_ACCOUNT_TOKEN": "none",
+	}
 	return map[string]Server{
 		"everything": {
 			Entry: entry(node, module("server-everything"), "stdio"), Tools: 16, Lock: "get-sum",
@@ -104,12 +106,13 @@ func Stdio(t testing.TB) map[string]Server {
 	}
 }
 
-// GitHub returns GitHub's server. It has no valid token, so its calls answer with its own error. Its
-// first build takes half a minute.
+// GitHub returns GitHub's server. It has no valid token, so its calls answer with its own error.
+// Its first build takes half a minute.
 func GitHub(t testing.TB) Server {
 	t.Helper()
 	const host = "http://127.0.0.1:1" // nothing listens there
-	e := entry(buildGo(t, "servers", "github.com/github/github-mcp-server/cmd/github-mcp-server"), "stdio", "--gh-host", host)
+	program := buildGo(t, "servers", "github.com/github/github-mcp-server/cmd/github-mcp-server")
+	e := entry(program, "stdio", "--gh-host", host)
 	e["env"] = map[string]string{"GITHUB_PERSONAL_ACCESS_TOKEN": "none"}
 	return Server{
 		Entry: e, Tools: 40, Lock: "delete_file",

@@ -1,6 +1,6 @@
 // Package testclients runs programs of other projects with a gateway: clients in four languages,
-// servers in three, the Inspector, and the conformance suite. Programs of the same authors could have
-// the same mistake, and a test with only these programs would not find it.
+// servers in three, the Inspector, and the conformance suite. Programs of the same authors could
+// have the same mistake, and a test with only these programs would not find it.
 //
 // The programs come from npm, PyPI, the Go module proxy and crates.io. They are pinned in
 // package-lock.json, requirements*.txt, go.mod and Cargo.lock below this folder. `make clients

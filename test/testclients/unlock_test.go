@@ -291,9 +291,11 @@ func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token stri
 	push, pay := through("s:push", `{}`), through("payments:pay", fmt.Sprintf(`{"amount":%d}`, n))
 	list := Step{Method: "tools/list"}
 
-	told := visit(g.search, nil, list, push)
+	search := call("retrieve_tools", `{"query":"pays an amount"}`)
+	told := visit(g.search, nil, list, search, push)
 	lists(t, told.Answers[0], "retrieve_tools", requestAccess)
-	u.shows(t, before, Transcript{Answers: told.Answers[1:], Opened: told.Opened})
+	wantText(t, told.Answers[1], "payments:pay")
+	u.shows(t, before, Transcript{Answers: told.Answers[2:], Opened: told.Opened})
 	told = visit(g.search, []string{"accept", "decline", "cancel", "accept"}, push, push, push,
 		call(requestAccess, `{"names":["s:push","s:drop"],"note":"to release"}`), push, pay, pay)
 	asked := u.shows(t, asking, told)

@@ -20,27 +20,26 @@ func TestHandshakeClientOpensPage(t *testing.T) {
 		{"form", `{"mode":"form","message":"?"}`, `{"mode":"form","message":"?"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := pendingQuestion(
-				t,
-				"",
-				true,
-				func(_ context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
-					if c.Rest.Get("inputResponses") != nil {
-						return json.RawMessage(complete), nil
-					}
-					return json.RawMessage(
-						`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":` + tt.params + `}}}`,
-					), nil
-				},
-			)
+			question := `{"method":"elicitation/create","params":` + tt.params + `}`
+			asks := `{"resultType":"input_required","inputRequests":{"q":` + question + `}}`
+			a := pendingQuestion(t, "", true, func(
+				_ context.Context, _ upstream.Target, c upstream.Call,
+			) (json.RawMessage, error) {
+				if c.Rest.Get("inputResponses") != nil {
+					return json.RawMessage(complete), nil
+				}
+				return json.RawMessage(asks), nil
+			})
 			a.Modern = false
 			client, got := able(), ""
-			client.Ask = func(_ context.Context, _ string, params json.RawMessage) (json.RawMessage, error) {
+			client.Ask = func(
+				_ context.Context, _ string, params json.RawMessage,
+			) (json.RawMessage, error) {
 				got = string(params)
 				return json.RawMessage(`{"action":"accept"}`), nil
 			}
-			if raw, err := a.do(t.Context(), client, "act", `{}`, ""); err != nil ||
-				string(raw) != complete {
+			raw, err := a.do(t.Context(), client, "act", `{}`, "")
+			if err != nil || string(raw) != complete {
 				t.Errorf("got %s, %v", raw, err)
 			}
 			if !strings.HasPrefix(got, tt.want) || strings.HasSuffix(got, `"elicitationId":""}`) {

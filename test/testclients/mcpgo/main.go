@@ -135,7 +135,8 @@ func run(ctx context.Context, text string) error {
 		return err
 	}
 	if !j.Legacy {
-		stop, err := c.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true}, func(err error) { fmt.Fprintln(os.Stderr, "mcpgo: listen:", err) })
+		failed := func(err error) { fmt.Fprintln(os.Stderr, "mcpgo: listen:", err) }
+		stop, err := c.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true}, failed)
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,10 @@ func run(ctx context.Context, text string) error {
 	})
 }
 
-func (w *watch) take(ctx context.Context, c *client.Client, n int, method string, params json.RawMessage, progress bool) (any, error) {
+func (w *watch) take(
+	ctx context.Context, c *client.Client, n int,
+	method string, params json.RawMessage, progress bool,
+) (any, error) {
 	switch method {
 	case "tools/list":
 		return c.ListTools(ctx, mcp.ListToolsRequest{})
