@@ -56,7 +56,7 @@ func TestEmptyNPMCache(t *testing.T) {
 				case string(outcome.Available):
 					available++
 				case string(outcome.Transient):
-					seen[string(out.Reason)] = true
+					seen[out.Reason] = true
 				default:
 					t.Fatalf("offline=%s: %s is %s %s", offline, name, out.Status, out.Reason)
 				}
@@ -72,7 +72,7 @@ func TestEmptyNPMCache(t *testing.T) {
 			t.Fatalf("offline=%s: not all servers are available: %+v", offline, known(p))
 		}
 		t.Logf("offline=%s: reasons before the servers were available: %v", offline, seen)
-		delete(seen, string(outcome.ReasonStarting))
+		delete(seen, outcome.ReasonStarting)
 		if len(seen) > 0 {
 			t.Errorf("offline=%s: before the servers were available, they were %v", offline, seen)
 		}
