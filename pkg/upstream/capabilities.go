@@ -11,17 +11,41 @@ import (
 // The capabilities that the gateway declares to servers. Some servers list tools only to a client
 // that declares a capability, so a sync declares every capability that the gateway can pass on. If
 // a call needs a capability that its caller lacks, the call or the server's question is refused.
-const (
-	relayed  = `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}`
-	replayed = `{"elicitation":{"form":{}}}` // no URL mode: the URL differs each time
+var (
+	relayed  = declaration(`{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}`)
+	replayed = declaration(`{"elicitation":{"form":{}}}`) // no URL mode: the URL differs each time
+	unasking = declaration(`{}`)
 )
+
+// extensions returns the extensions that the gateway declares to every server, at the sync and in
+// each call, even if the caller does not declare them. So a server lists the same tools for all
+// clients.
+func extensions() rawjson.Object {
+	return rawjson.Object{
+		{Name: mcp.ExtensionApps, Value: json.RawMessage(`{"mimeTypes":["text/html;profile=mcp-app"]}`)},
+	}
+}
+
+// declaration returns capabilities as the gateway declares them: without tasks, whose results need
+// later requests, and with [extensions]. A value that is not an object declares nothing.
+func declaration(capabilities string) string {
+	o, _ := rawjson.Split([]byte(capabilities), rawjson.Lenient)
+	o.Delete("tasks")
+	declared, _ := rawjson.Split(o.Get("extensions"), rawjson.Lenient)
+	declared.Delete(mcp.MetaPrefix + "tasks")
+	for _, e := range extensions() {
+		declared.Set(e.Name, e.Value)
+	}
+	o.Set("extensions", declared.Bytes())
+	return string(o.Bytes())
+}
 
 // declared returns the capabilities that a request to a server of the stateless protocol declares
 // if it does not declare a caller's own. Such a server asks questions in its results, and the
 // gateway can pass these on in every protocol.
 func (t Target) declared() string {
 	if t.Asks == AsksOff {
-		return "{}"
+		return unasking
 	}
 	return relayed
 }
@@ -29,16 +53,13 @@ func (t Target) declared() string {
 // capabilities returns the capabilities that begin a session of the handshake protocol. A session
 // for a single client declares what that client declared.
 func (o *operation) capabilities() json.RawMessage {
-	var all json.RawMessage
+	all := json.RawMessage(unasking)
 	switch {
 	case o.t.Asks == AsksOff:
-		return json.RawMessage("{}")
 	case o.c.o.Holds:
 		all = json.RawMessage(relayed)
 	case o.t.Asks == AsksReplay:
 		all = json.RawMessage(replayed)
-	default:
-		return json.RawMessage("{}")
 	}
 	if o.key.Owner.Client == "" {
 		return all
@@ -54,7 +75,7 @@ func (o *operation) capabilities() json.RawMessage {
 		}
 		own.Add(name, ours)
 	}
-	return own.Bytes()
+	return json.RawMessage(declaration(string(own.Bytes())))
 }
 
 // unasked returns a call whose caller cannot answer questions.

@@ -65,7 +65,7 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 	if s.modern {
 		o.Add(mcp.MetaVersion, rawjson.Quote(s.version))
 		o.Add(mcp.MetaClientInfo, c.info)
-		o.Add(mcp.MetaClientCapabilities, narrow(p.capabilities))
+		o.Add(mcp.MetaClientCapabilities, []byte(declaration(string(p.capabilities))))
 		if p.logLevel != "" {
 			o.Add(mcp.MetaLogLevel, rawjson.Quote(p.logLevel))
 		}
@@ -83,22 +83,6 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 		return nil
 	}
 	return rawjson.Object{{Name: "_meta", Value: o.Bytes()}}
-}
-
-// narrow returns the caller's capabilities without the unsupported ones.
-// These are user interfaces, and tasks, whose results need later requests.
-func narrow(capabilities json.RawMessage) json.RawMessage {
-	o, _ := rawjson.Split(capabilities, rawjson.Lenient) // a value of another type declares none
-	o.Delete("tasks")
-	for i, m := range o {
-		if m.Name == "extensions" {
-			extensions, _ := rawjson.Split(m.Value, rawjson.Lenient)
-			extensions.Delete(mcp.MetaPrefix + "tasks")
-			extensions.Delete(mcp.MetaPrefix + "ui")
-			o[i] = rawjson.Member{Name: m.Name, Value: extensions.Bytes()}
-		}
-	}
-	return o.Bytes()
 }
 
 // callParams returns the params of a call on session s. It passes the caller's arguments and other

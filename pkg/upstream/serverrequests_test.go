@@ -269,6 +269,7 @@ func TestDeclared(t *testing.T) {
 		{"a session for one client", upstreamtest.Legacy, true, AsksRelay, `{"elicitation":{},"roots":{"listChanged":true},"sampling":null,"tasks":{}}`, allOfThem, `{"elicitation":{},"roots":{}}`, ""},
 		{"a client without capabilities", upstreamtest.Legacy, true, "", `{}`, allOfThem, `{}`, ""},
 		{"a stateless server", upstreamtest.Modern, false, AsksRelay, `{"elicitation":{}}`, allOfThem, allOfThem, `{"elicitation":{}}`},
+		{"a stateless server, a client with apps", upstreamtest.Modern, false, AsksRelay, `{"extensions":{"io.modelcontextprotocol/ui":{}}}`, allOfThem, allOfThem, `{}`},
 		{"a stateless server, no questions", upstreamtest.Modern, false, AsksOff, `{"elicitation":{},"x":{}}`, `{}`, `{}`, `{}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -297,6 +298,10 @@ func TestDeclared(t *testing.T) {
 			want := []string{tt.load, tt.call}
 			if tt.stateless != "" {
 				want = []string{tt.load, tt.stateless}
+			}
+			for i, declared := range want { // every declaration ends with the extensions
+				const apps = `"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
+				want[i] = strings.Replace(strings.TrimSuffix(declared, "}")+","+apps, "{,", "{", 1)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("declared %v, want %v", got, want)
