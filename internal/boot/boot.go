@@ -207,7 +207,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	if stores.Requests != nil {
 		asks = stores.Requests
 	}
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.notifyRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Sealer: p.Sealer, Requests: asks, SignIns: p.SignIns != nil, Asks: s.Access.HasApprovers() || p.Owner != nil, Audit: p.Audit, Log: p.Log, Now: p.now})
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.notifyRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Sealer: p.Sealer, Pages: stores.Approvals, Requests: asks, SignIns: p.SignIns != nil, Asks: s.Access.HasApprovers() || p.Owner != nil, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Yielder.Yield})
 	return p
 }

@@ -118,7 +118,7 @@ func (g *Gateway) Restart() {
 		g.Upstream = client
 	}
 	log := slog.New(slog.NewTextHandler(g.Log, nil))
-	g.Options.Now, g.Options.Log = g.Clock.Now, log
+	g.Options.Now, g.Options.Log, g.Options.Pages = g.Clock.Now, log, g.Approvals
 	g.Approvals.Documents.Now = g.Clock.Now
 	g.States = state.New(g.Objects, g.Approvals, &state.Options{Now: g.Clock.Now, Log: log})
 	g.Syncer = catalog.NewSyncer(g.Objects, g.Approvals, g.Upstream, &catalog.SyncOptions{Now: g.Clock.Now, Log: log})

@@ -74,9 +74,9 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 		case !ok && r.Name == requestAccess && s.canAsk():
 			return s.callRequestAccess(ctx, r)
 		case !ok:
-			return nil, s.unknownTool(r.Name)
+			return s.callOfPage(ctx, r)
 		}
-		return s.call(ctx, i, tool.Destructive, r)
+		return s.callDirect(ctx, i, r)
 	}
 	if tier, ok := tierOf(r.Name); ok {
 		return s.callVariant(ctx, tier, r)
@@ -100,7 +100,7 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 			return s.callRequestAccess(ctx, r)
 		}
 	}
-	return nil, s.unknownTool(r.Name)
+	return s.callOther(ctx, r)
 }
 
 func (s *Session) unknownTool(name string) *mcp.Error {
@@ -119,6 +119,9 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 		return s.refuse(fault)
 	}
 	i, ok := s.findNamed(name)
+	if only, isAppOnly := s.findAppOnly(name); isAppOnly {
+		return s.refuse(appOnlyText(s.view.ID(only)) + " Nothing was called.")
+	}
 	if !ok {
 		s.event.Decide(audit.Scope, "")
 		return s.refuse("Tool " + quote(name) + " was not found. retrieve_tools finds tools by what they do; names have the form server:tool.")

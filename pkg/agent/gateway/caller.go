@@ -15,5 +15,6 @@ type Caller struct {
 	Modern      bool             // stateless protocol: headers repeat parts of the body
 	Traceparent string           // the W3C header, "" if there was none
 	Session     string           // random id of the client's session; "": no session
+	Apps        bool             // the client shows the pages of MCP Apps
 	Event       *audit.CallEvent // to fill in for this request; nil: none
 }

@@ -43,9 +43,18 @@ func (s *Session) checkContents(ctx context.Context, from source, uri string, re
 }
 
 // listedBy returns the resource with this URI that the server listed, and the first such resource
-// of another server; -1 means none.
+// of another server; -1 means none. A tool that names this URI as its page counts as the resource.
 func (s *Session) listedBy(server, uri string) (mine, others int) {
 	mine, others = -1, -1
+	for _, i := range s.view.Apps().Pages[uri] {
+		switch {
+		case !s.view.Tools().Has(i) || !s.nameable.Has(i):
+		case s.view.ID(i).Server == server:
+			mine = i
+		case others < 0:
+			others = i
+		}
+	}
 	for _, srv := range s.view.Servers() {
 		i, ok := s.view.Find(tool.ID{Server: srv.Config.Name, Name: uri, Kind: tool.Resource})
 		switch {

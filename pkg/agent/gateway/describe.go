@@ -38,6 +38,11 @@ func (s *Session) describe(r mcp.Request) (json.RawMessage, error) {
 	}{[]toolEntry{}, []string{}}
 	for _, name := range names {
 		i, ok := s.findNamed(name)
+		if only, isAppOnly := s.findAppOnly(name); isAppOnly {
+			id := s.view.ID(only)
+			out.Tools = append(out.Tools, toolEntry{Name: id.String(), Server: id.Server, Note: appOnlyText(id)})
+			continue
+		}
 		if !ok {
 			out.NotFound = append(out.NotFound, text.Clip(name, maxEcho))
 			continue

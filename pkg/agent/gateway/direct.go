@@ -18,12 +18,21 @@ func (s *Session) directName(id tool.ID) string {
 
 // listDirect returns a page of the callable tools, and request_access where it is callable.
 func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
-	callable, _ := s.split()
-	l := listing{kind: "tools", member: "tools", items: callable.All(), name: s.directName, entry: s.toolDefinition}
+	l := listing{kind: "tools", member: "tools", items: s.directTools().All(), name: s.directName, entry: s.toolDefinition}
 	if _, exists := s.findDirect(tool.Tool, requestAccess); s.canAsk() && !exists {
 		l.first = requestAccessDefinition
 	}
 	return s.page(l, cursor)
+}
+
+// directTools returns the callable tools. A host that shows pages gets the tools that only pages
+// call, too: it offers them to no model, and it checks a page's calls against the list.
+func (s *Session) directTools() tool.Set {
+	if s.caller.Apps {
+		return s.nameable.Intersect(s.view.Callable())
+	}
+	callable, _ := s.split()
+	return callable
 }
 
 // toolDefinition returns tool i for a list.
@@ -31,10 +40,10 @@ func (s *Session) toolDefinition(i int, name string) json.RawMessage {
 	return agentDefinition(s.view.Tool(i).Definition, name, s.view.Hints(i))
 }
 
-// DeclaresOutput reports whether a tool's definition in tools/list has an output schema. The six
-// tools of search mode have none.
+// DeclaresOutput reports whether a tool's definition in tools/list has an output schema. The
+// gateway's own tools have none.
 func (s *Session) DeclaresOutput(name string) bool {
-	if !s.direct || s.down {
+	if s.down || !s.direct && !s.listsPaged() {
 		return false
 	}
 	i, ok := s.findDirect(tool.Tool, name)
@@ -60,7 +69,7 @@ func (s *Session) findDirect(kind tool.Kind, name string) (int, bool) {
 // ids.
 func (s *Session) namedItems(kind tool.Kind, name string) []int {
 	var out []int
-	offered := s.sel.Tools
+	offered := s.nameable
 	if kind == tool.Prompt {
 		offered = s.sel.Prompts
 	}

@@ -70,6 +70,7 @@ const (
 	checkScope    = "scope"    // scope includes the server
 	checkOffered  = "offered"  // the operator offers the tool, and the agent's toolsets include it
 	checkSelected = "selected" // the request's path and headers include it
+	checkModels   = "models"   // it is for models, and not only for pages; absent if it is
 	checkServer   = "server"   // its server is enabled
 	checkLists    = "lists"    // no list of mcp_config.json denies it
 	checkPolicy   = "policy"   // no rule of policy.cedar denies it
@@ -160,11 +161,14 @@ func (s *Session) explainTool(all *state.View, offered tool.Set, hit search.Hit)
 	for _, step := range []struct {
 		name string
 		set  tool.Set
-	}{{checkScope, s.view.Tools()}, {checkOffered, offered}, {checkSelected, s.sel.Tools}} {
+	}{{checkScope, s.view.Tools()}, {checkOffered, offered}, {checkSelected, s.nameable}} {
 		out.Checks = append(out.Checks, Check{Name: step.name, Passed: lock.FactOf(step.set.Has(i))})
 		if !step.set.Has(i) {
 			break // the tool does not exist for the request, so omit the next of these three checks
 		}
+	}
+	if s.view.Apps().AppOnly.Has(i) {
+		out.Checks = append(out.Checks, Check{Name: checkModels, Passed: lock.No})
 	}
 	lists, policies := listsAndPolicy(verdict)
 	out.Checks = append(

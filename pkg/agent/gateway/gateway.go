@@ -44,6 +44,7 @@ type Options struct {
 	CallTime time.Duration    // time limit of a server's call; 0: 20 s
 	Holds    bool             // a call can wait for its client: the process runs between requests
 	Sealer   *seal.Sealer     // for state that clients keep; nil: no questions to stateless clients
+	Pages    document.Store   // whose page each client opened last; nil: unknown
 	Requests request.Asks     // access requests of agents; nil: agents cannot request access
 	SignIns  bool             // the gateway can sign in to servers
 	Asks     bool             // agents may request access if the config does not decide this

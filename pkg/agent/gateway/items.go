@@ -31,7 +31,10 @@ func (s *Session) Offers() Offers {
 
 func (s *Session) offersPrompts() bool { return s.sel.Prompts.Len() > 0 }
 
-func (s *Session) offersResources() bool { return s.sel.Resources.Len() > 0 || s.unlisted() != nil }
+// offersResources reports whether something can be read. A server may list no page.
+func (s *Session) offersResources() bool {
+	return s.sel.Resources.Len() > 0 || s.hasPages() || s.unlisted() != nil
+}
 
 // offersCompletions reports whether there is a prompt or a template. It is slow if there are many
 // resources and no prompt.

@@ -35,14 +35,21 @@ func (s *Session) Lists(last Lists) Lists {
 
 // toolsVersion returns the version of tools/list.
 func (s *Session) toolsVersion() string {
-	switch {
-	case s.direct:
-		callable, _ := s.split()
-		return s.version(callable.All(), s.toolDefinition)
-	case s.readable():
-		return "search and " + readResource
+	if s.direct {
+		return s.version(s.directTools().All(), s.toolDefinition)
 	}
-	return "search"
+	version := "search"
+	if s.readable() {
+		version += " and " + readResource
+	}
+	if !s.listsPaged() {
+		return version
+	}
+	sum := sha256.New()
+	for _, definition := range s.paged() {
+		sum.Write(definition)
+	}
+	return version + " and " + hex.EncodeToString(sum.Sum(nil))
 }
 
 // version returns a hash of a list.

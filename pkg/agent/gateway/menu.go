@@ -66,8 +66,8 @@ const readResourceDefinition = `{"name":"read_resource","description":"Read a re
 	`"required":["server","uri"],"additionalProperties":false},` +
 	`"annotations":{"readOnlyHint":true},"_meta":{"anthropic/alwaysLoad":true}}`
 
-// ListTools returns the result of tools/list: in search mode the six tools, in direct mode the
-// callable tools themselves. cursor is the nextCursor of the previous page. An error is an
+// ListTools returns the result of tools/list: in search mode the six tools, and tools with a page
+// for hosts that show it; in direct mode the callable tools themselves. cursor is the nextCursor of the previous page. An error is an
 // [*mcp.Error].
 func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage, error) {
 	if s.st.Config == nil || s.down && s.direct {
@@ -86,6 +86,13 @@ func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage
 	}
 	if s.canAsk() {
 		tools = append(tools, requestAccessDefinition)
+	}
+	if s.listsPaged() {
+		s.loadGrants(ctx)
+		for _, definition := range s.paged() {
+			tools = append(tools, string(definition))
+		}
+		ttl = directTTL
 	}
 	return rawjson.Encode(struct {
 		Tools json.RawMessage `json:"tools"`

@@ -91,7 +91,7 @@ func (s *Session) callRequestAccess(ctx context.Context, r mcp.Request) (json.Ra
 func (s *Session) findItem(name string) (int, bool) {
 	if id, err := tool.ParseID(name); err == nil {
 		i, ok := s.view.Find(id)
-		if ok && (s.sel.Tools.Has(i) || s.sel.Prompts.Has(i) || s.sel.Resources.Has(i)) {
+		if ok && (s.nameable.Has(i) || s.sel.Prompts.Has(i) || s.sel.Resources.Has(i)) {
 			return i, true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
@@ -30,7 +29,7 @@ type source struct {
 // read answers resources/read. It reads from the named server, or if server is "", from the server
 // that has the URI.
 func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.RawMessage, error) {
-	from, err := s.source(server, r.URI)
+	from, err := s.source(ctx, server, r.URI)
 	if err == nil && !from.exact {
 		if err = s.checkNormal(from, r.URI); err == nil {
 			err = s.addAlike(&from, r.URI)
@@ -50,6 +49,11 @@ func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.
 	}
 	if err := s.checkContents(ctx, from, r.URI, raw); err != nil {
 		return nil, err
+	}
+	if r.ID != nil && strings.HasPrefix(r.URI, tool.AppScheme) { // a host's read; others have no id
+		if err := s.notePage(ctx, from.server.Config.Name); err != nil {
+			return nil, err
+		}
 	}
 	return raw, nil
 }
@@ -109,9 +113,16 @@ func locks(status lock.Status) int {
 
 // source returns the source of a URI. It refuses a URI that no visible server has, that several
 // servers have, or that too many templates match.
-func (s *Session) source(server, uri string) (source, error) {
+func (s *Session) source(ctx context.Context, server, uri string) (source, error) {
 	if tool.ValidURI(uri) != nil {
 		return source{}, s.unknownURI(uri) // no server can have listed it
+	}
+	if server == "" {
+		page, err := s.pageServer(ctx, uri)
+		if err != nil {
+			return source{}, err
+		}
+		server = page
 	}
 	claims, all := s.view.Claims(uri, s.resourcesOf(server))
 	for _, i := range claims {
@@ -127,7 +138,7 @@ func (s *Session) source(server, uri string) (source, error) {
 	}
 	from := source{server: s.view.Server(claims[0]), listed: s.view.ID(claims[0]), subjects: claims}
 	from.exact = !s.view.Tool(claims[0]).Definition.Template
-	if t, ok := s.appTool(from.server, uri, true); ok {
+	if t, ok := s.appTool(from.server.Config.Name, uri, true); ok {
 		from.subjects = append(from.subjects, t)
 	}
 	return from, nil
@@ -202,9 +213,9 @@ const readAlone = "Read it at /mcp/x/{server}, where one server alone is asked."
 // about one server.
 func (s *Session) unlistedSource(name, uri string) (source, error) {
 	var found []source
-	if strings.HasPrefix(uri, appScheme) {
+	if strings.HasPrefix(uri, tool.AppScheme) {
 		for _, server := range s.servers() {
-			if t, ok := s.appTool(server, uri, false); ok && (name == "" || name == server.Config.Name) {
+			if t, ok := s.appTool(server.Config.Name, uri, false); ok && (name == "" || name == server.Config.Name) {
 				found = append(found, source{server: server, listed: tool.ID{Server: server.Config.Name, Name: uri, Kind: tool.Resource}, subjects: []int{t}})
 			}
 		}
@@ -237,15 +248,9 @@ func (s *Session) unlisted() *state.Server {
 
 // claimedTwice returns the refusal of a URI that more than one server has.
 func (s *Session) claimedTwice(uri string, claims []int) *mcp.Error {
-	var names []string
-	for _, i := range claims {
-		if name := strconv.Quote(s.view.ID(i).Server); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
 	return &mcp.Error{
 		Code: mcp.CodeInvalidParams, Data: uriData(uri),
-		Message: "More than one server has " + quote(uri) + ": " + text.List(names, maxNames) + ". Nothing was sent to a server. " + readAlone,
+		Message: "More than one server has " + quote(uri) + ": " + text.List(s.serversOf(claims), maxNames) + ". Nothing was sent to a server. " + readAlone,
 	}
 }
 

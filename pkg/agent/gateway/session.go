@@ -28,7 +28,7 @@ type Session struct {
 	target observe.Target // of the call in metrics
 	st     *state.State
 	view   *state.View
-	sel    toolset.Selection
+	sel    toolset.Selection // its Tools are only tools for models
 	direct bool
 	bare   bool // direct mode without prefix
 	down   bool // there is no data to answer from
@@ -37,7 +37,7 @@ type Session struct {
 	granted request.Granted // the grants in view
 	confirm confirm
 
-	pages map[string]map[string][]int // of apps, by server
+	nameable tool.Set // the selected tools, including those that only pages call
 }
 
 // Open resolves the state and the selection of one request. The error is an [*mcp.Error].
@@ -60,6 +60,10 @@ func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 	}
 	if s.sel, err = s.view.Select(req); err != nil {
 		return nil, selectionError(err)
+	}
+	s.nameable = s.sel.Tools
+	if appOnly := s.view.Apps().AppOnly; s.nameable.Meets(appOnly) {
+		s.sel.Tools = s.nameable.Without(appOnly)
 	}
 	return s, nil
 }

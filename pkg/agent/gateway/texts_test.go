@@ -9,6 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/tokens"
 )
@@ -66,6 +67,10 @@ func TestAgentTexts(t *testing.T) {
 	for _, asks := range []string{askNoKey, askTooLong, askOff, askTooOften, askTooMany} {
 		add("question that is not passed on", asks)
 	}
+	add("tool for pages", appOnlyText(tool.ID{Server: "crm", Name: "refresh"}))
+	add("call of another page", `Tool "refresh"`+foreignText)
+	add("page not read", unstoredPageText)
+	add("page unknown", unreadPageText)
 	add("question expired", stateExpired)
 	add("question without a key", stateNoKey)
 	add("parked call expired", pendingExpired)

@@ -258,7 +258,9 @@ func (h *handler) session(ctx context.Context, r *http.Request, q *request, e *a
 		Event:       e,
 	}
 	if q.token != nil {
-		caller.Session = q.token.id
+		caller.Session, caller.Apps = q.token.id, q.token.capabilities&hasApps != 0
+	} else {
+		caller.Apps = mcp.HasExtension(q.msg.Meta.Get(mcp.MetaClientCapabilities), mcp.ExtensionApps)
 	}
 	return h.backend.Open(ctx, caller)
 }

@@ -380,6 +380,27 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
+// A client that shows pages says so once in the handshake protocol, and in each request of the
+// stateless protocol.
+func TestClientShowsApps(t *testing.T) {
+	for extensions, want := range map[string]bool{
+		``: false, `"extensions":{}`: false, `"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}`: true,
+		`"elicitation":{},"extensions":{"com.example/x":{}}`: false, `"extensions":{"io.modelcontextprotocol/ui":null}`: false,
+	} {
+		b := &backend{}
+		h := newHandler(t, b, laptop())
+		send(h, in(begin(t, h, extensions), legacy.request(t, "tools/list", ``))).wantResult(t)
+		declaring := modern
+		declaring.meta = strings.Replace(modern.meta, `Capabilities":{}`, `Capabilities":{`+extensions+`}`, 1)
+		send(h, declaring.request(t, "tools/list", ``)).wantResult(t)
+		for _, c := range b.callers[1:] {
+			if c.Apps != want {
+				t.Errorf("%s: the caller shows pages: %v", extensions, c.Apps)
+			}
+		}
+	}
+}
+
 func TestRememberedIsBounded(t *testing.T) {
 	h := newHandler(t, &backend{}, laptop())
 	mcphttp.Remember(h, 10_000)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
@@ -37,9 +38,10 @@ const (
 
 	idSize        = 16 // random bytes
 	ownerSize     = 16 // bytes of a hash
-	sessionIDSize = 1 + len(mcp.VersionLegacy) + 1 + idSize + ownerSize + 8
+	sessionIDSize = 1 + len(mcp.VersionLegacy) + 2 + idSize + ownerSize + 8
 
-	sessionIDFormat = 1
+	sessionIDFormat = 2
+	oldIDFormat     = 1 // with one byte of capabilities; sessions continue after an update
 )
 
 // codeNoSession is the code that servers of the official SDKs send with a 404. The client then
@@ -74,18 +76,23 @@ func newSession(a identity.Agent, version string, capabilities json.RawMessage) 
 func (t sessionID) bytes() []byte {
 	id, _ := base64.RawURLEncoding.DecodeString(t.id) // this package encoded it
 	b := append([]byte{sessionIDFormat}, t.version...)
-	b = append(append(append(b, byte(t.capabilities)), id...), t.owner[:]...)
+	b = binary.BigEndian.AppendUint16(b, uint16(t.capabilities))
+	b = append(append(b, id...), t.owner[:]...)
 	return binary.BigEndian.AppendUint64(b, uint64(t.expires.Unix()))
 }
 
 // parseSessionID parses the bytes of a sealed id.
 func parseSessionID(b []byte) (t sessionID, ok bool) {
+	const capabilitiesAt = 1 + len(mcp.VersionLegacy)
+	if len(b) == sessionIDSize-1 && b[0] == oldIDFormat {
+		b = slices.Insert(slices.Clone(b), capabilitiesAt, 0)
+		b[0] = sessionIDFormat
+	}
 	if len(b) != sessionIDSize || b[0] != sessionIDFormat {
 		return t, false
 	}
-	b = b[1:]
-	t.version, b = string(b[:len(mcp.VersionLegacy)]), b[len(mcp.VersionLegacy):]
-	t.capabilities, b = capabilitySet(b[0]), b[1:]
+	t.version, b = string(b[1:capabilitiesAt]), b[capabilitiesAt:]
+	t.capabilities, b = capabilitySet(binary.BigEndian.Uint16(b)), b[2:]
 	t.id, b = base64.RawURLEncoding.EncodeToString(b[:idSize]), b[idSize:]
 	t.owner, b = [ownerSize]byte(b[:ownerSize]), b[ownerSize:]
 	t.expires = time.Unix(int64(binary.BigEndian.Uint64(b)), 0)
@@ -138,7 +145,7 @@ func (h *handler) readSession(r *http.Request, a identity.Agent) (*sessionID, *m
 }
 
 // A capabilitySet has a bit for each relevant capability that a client has declared.
-type capabilitySet byte
+type capabilitySet uint16
 
 const (
 	hasRoots capabilitySet = 1 << iota
@@ -149,6 +156,8 @@ const (
 	hasElicitation
 	hasForms
 	hasURLs
+	hasExtensions
+	hasApps
 )
 
 // capabilityParts are the capabilities with their parts.
@@ -160,6 +169,7 @@ var capabilityParts = []struct {
 	{"roots", hasRoots, []part{{"listChanged", hasRootsChanges, "true"}}},
 	{"sampling", hasSampling, []part{{"context", hasSamplingContext, "{}"}, {"tools", hasSamplingTools, "{}"}}},
 	{"elicitation", hasElicitation, []part{{"form", hasForms, "{}"}, {"url", hasURLs, "{}"}}},
+	{"extensions", hasExtensions, []part{{mcp.ExtensionApps, hasApps, "{}"}}},
 }
 
 type part struct {

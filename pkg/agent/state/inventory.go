@@ -34,6 +34,7 @@ type inventory struct {
 	confirm   tool.Set                 // tools whose calls each need a confirmation
 	templates func() []int             // of resources; computed on first use
 	plain     func() map[tool.ID][]int // resources by the plain spelling of their URI, also on first use
+	apps      func() Apps              // also on first use
 }
 
 // A row describes one item, without decisions.
@@ -60,6 +61,7 @@ func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 		}
 	}
 	inv.templates, inv.plain = sync.OnceValue(inv.findTemplates), sync.OnceValue(inv.findPlain)
+	inv.apps = sync.OnceValue(inv.findApps)
 	return inv
 }
 

@@ -81,7 +81,7 @@ type ExplainedTool struct {
 
 // An ExplainedCheck is the result of one check.
 type ExplainedCheck struct {
-	Name   string `json:"name" enum:"scope,offered,selected,server,lists,policy,person,approval,tier"`
+	Name   string `json:"name" enum:"scope,offered,selected,models,server,lists,policy,person,approval,tier"`
 	Passed string `json:"passed" enum:"yes,no,unknown"`
 	Detail string `json:"detail,omitempty" doc:"the reason for the result"`
 }
@@ -91,6 +91,7 @@ var checkTexts = map[string][2]string{
 	"scope":    {"in the agent's scope", "its server is not in the agent's scope"},
 	"offered":  {"offered", "the operator or the toolsets of the agent exclude it"},
 	"selected": {"selected", "the request does not select it"},
+	"models":   {"for models", "only pages of its server call it"},
 	"server":   {"server on", "its server is off"},
 	"lists":    {"no list denies it", "denied by a list"},
 	"policy":   {"no policy denies it", "denied by the policy"},

@@ -105,6 +105,7 @@ type Gateway struct {
 	Locked  string // error (default) or result: whether the call of a locked tool is reported as an error
 	Ranking string // fused (default) or lexical
 	Answers string // json (default) or lines: the form of search results
+	Apps    string // on (default) or off: whether search mode lists tools with a page to hosts
 
 	Requests *bool // agents may request access to locked tools; nil: they may if an approver can sign in
 	Programs Programs

@@ -107,6 +107,7 @@ type fileGateway struct {
 	Requests *bool   `json:"requests,omitempty" jsonschema_description:"Whether agents may request access to locked tools, so that a person decides: in search mode with one more tool, request_access, and by a link or their client's dialog. Default: true where an approver can sign in at /admin, otherwise false."`
 	Ranking  *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
 	Answers  *string `json:"answers,omitempty" jsonschema:"enum=json,enum=lines,default=json" jsonschema_description:"The form of the results of retrieve_tools: json, or lines: one line for each tool, which takes fewer tokens."`
+	Apps     *string `json:"apps,omitempty" jsonschema:"enum=on,enum=off,default=on" jsonschema_description:"In search mode, on: a host that shows pages (MCP Apps) also gets up to 10 callable tools with a page, and the pages can call tools. off: neither. Direct mode lists these tools in any case."`
 
 	Programs *filePrograms `json:"programs,omitempty" jsonschema_description:"Settings of all servers that are programs."`
 }

@@ -131,6 +131,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *rawjson.Node) {
 		Locked:  c.oneOf(f.Locked, n, "gateway", "locked", "error", "result"),
 		Ranking: c.oneOf(f.Ranking, n, "gateway", "ranking", "fused", "lexical"),
 		Answers: c.oneOf(f.Answers, n, "gateway", "answers", "json", "lines"),
+		Apps:    c.oneOf(f.Apps, n, "gateway", "apps", "on", "off"),
 
 		Requests: f.Requests,
 		Programs: c.programs(f.Programs, n.Get("programs")),

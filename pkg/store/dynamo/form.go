@@ -46,6 +46,7 @@ var forms = []form{
 	{part: "ASK#*", id: "ARGS#*", data: "arguments", bytes: true, until: "expires", dropped: true},
 	{part: "GRANT#*", id: "GRANTED", data: "doc"},
 	{part: "USED#*", id: "USED", data: "used_at"},
+	{part: "PAGE#*", id: "PAGE", data: "server"},
 	{part: "BASE#*", id: "*", data: "baseline"},
 	{part: "SRV#*", id: "BASELINE", data: "baseline"}, // by server name, of an earlier version
 	// Without a mark to keep, every write is a PutItem: the roles need no other right.

@@ -52,6 +52,7 @@ var Kinds = map[string]document.Doc{
 	"pointer":          doc("ASK#", "R-1", "token:ci"),
 	"granted":          doc("GRANT#token:ci", "GRANTED", `{"list":[]}`),
 	"used":             doc("USED#R-1", "USED", "2026-11-22T12:00:00.000000000Z"),
+	"page":             doc("PAGE#0a1b", "PAGE", "github"),
 	"baseline":         doc("BASE#0a1b", "tools", `{"kind":"tools"}`),
 }
 
