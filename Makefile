@@ -112,7 +112,7 @@ ONCE := TestAgentsKeepApart|TestConformance|TestClientConformance|TestSignInFall
 
 SMALL ?=
 .PHONY: lanes
-lanes: setup $(if $(SMALL),,agents mcpuse snapshot keycloak) ## conformance, real servers and clients, long calls (SMALL=1: each within minutes)
+lanes: setup apps $(if $(SMALL),,agents mcpuse snapshot keycloak) ## conformance, real servers and clients, long calls (SMALL=1: each within minutes)
 	@test -z "$(SMALL)" || { echo "skipped, because make test runs them: $(subst |, ,$(ONCE))"; \
 	  mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
 	  echo "mcp-use and rmcp: 160 MB of packages, and a build of 3 minutes, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
@@ -314,6 +314,12 @@ $(CLIENTS)/node_modules/.stamp: $(CLIENTS)/package-lock.json
 agents: $(CLIENTS)/agents/node_modules/.stamp # the clients that agents run in: 900 MB, only for the lanes
 $(CLIENTS)/agents/node_modules/.stamp: $(CLIENTS)/agents/package-lock.json
 	cd $(CLIENTS)/agents && npm ci --no-audit --no-fund
+	touch $@
+
+.PHONY: apps
+apps: $(CLIENTS)/apps/node_modules/.stamp # the example servers of MCP Apps: 75 MB, only for the lanes
+$(CLIENTS)/apps/node_modules/.stamp: $(CLIENTS)/apps/package-lock.json
+	cd $(CLIENTS)/apps && npm ci --no-audit --no-fund
 	touch $@
 
 .PHONY: keycloak

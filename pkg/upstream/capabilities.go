@@ -12,7 +12,9 @@ import (
 // that declares a capability, so a sync declares every capability that the gateway can pass on. If
 // a call needs a capability that its caller lacks, the call or the server's question is refused.
 var (
-	relayed  = declaration(`{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}`)
+	relayed = declaration(
+		`{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}`,
+	)
 	replayed = declaration(`{"elicitation":{"form":{}}}`) // no URL mode: the URL differs each time
 	unasking = declaration(`{}`)
 )
@@ -22,7 +24,10 @@ var (
 // clients.
 func extensions() rawjson.Object {
 	return rawjson.Object{
-		{Name: mcp.ExtensionApps, Value: json.RawMessage(`{"mimeTypes":["text/html;profile=mcp-app"]}`)},
+		{
+			Name:  mcp.ExtensionApps,
+			Value: json.RawMessage(`{"mimeTypes":["text/html;profile=mcp-app"]}`),
+		},
 	}
 }
 
@@ -81,7 +86,10 @@ func (o *operation) capabilities() json.RawMessage {
 // unasked returns a call whose caller cannot answer questions.
 func unasked(call Call) Call {
 	call.Client.Ask, call.Client.Capabilities = nil, nil
-	capabilities, _ := rawjson.Split(call.Meta.Get(mcp.MetaClientCapabilities), rawjson.Lenient) // a non-object declares nothing
+	capabilities, _ := rawjson.Split(
+		call.Meta.Get(mcp.MetaClientCapabilities),
+		rawjson.Lenient,
+	) // a non-object declares nothing
 	for _, name := range mcp.Askables() {
 		capabilities.Delete(name)
 	}

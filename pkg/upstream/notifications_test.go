@@ -125,7 +125,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 		{"logs, handshake", upstreamtest.Legacy, mcp.Client{LogLevel: "info", Notify: new(listener).notify}, ``, `{"level":"info"}`},
 		{"both, stateless", upstreamtest.Modern, mcp.Client{Progress: true, LogLevel: "error", Notify: new(listener).notify},
 			`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"portcullis","version":"0.0.0"},` +
-				`"io.modelcontextprotocol/clientCapabilities":` + unasking + `,"io.modelcontextprotocol/logLevel":"error","progressToken":2}`, ""},
+				`"io.modelcontextprotocol/clientCapabilities":` + unasking +
+				`,"io.modelcontextprotocol/logLevel":"error","progressToken":2}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, Options{}, upstreamtest.Options{Protocols: tt.protocol, Sessions: true, Logging: true})

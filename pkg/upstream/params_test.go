@@ -16,7 +16,9 @@ const aTrace = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 
 func TestCallParams(t *testing.T) {
 	const own = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"portcullis","version":"0.0.0"},"io.modelcontextprotocol/clientCapabilities":`
-	const apps = `"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}` // in every declaration
+	const apps = `"extensions":{"io.modelcontextprotocol/ui":` + // in every declaration
+		`{"mimeTypes":["text/html;profile=mcp-app"]}}`
+	const bare = own + `{` + apps + `}`
 	modern, legacy := mcpSession{modern: true, version: mcp.VersionModern}, mcpSession{version: mcp.VersionLegacy}
 	for _, tt := range []struct {
 		name    string
@@ -25,28 +27,38 @@ func TestCallParams(t *testing.T) {
 		want    string
 	}{
 		{"only the name", legacy, Call{Name: "t"}, `{"name":"t"}`},
-		{"metadata of the session", modern, Call{Name: "t"}, `{"name":"t","_meta":{` + own + `{` + apps + `}}}`},
+		{"metadata of the session", modern, Call{Name: "t"}, `{"name":"t","_meta":{` + bare + `}}`},
 		{"arguments byte for byte", legacy,
 			Call{Name: "t", Arguments: json.RawMessage(`{"n":9007199254740993, "z":1.0,"a":"\u00e9\/","a":2}`)},
 			`{"name":"t","arguments":{"n":9007199254740993, "z":1.0,"a":"\u00e9\/","a":2}}`},
 		{"answers to questions byte for byte", modern,
 			Call{Name: "t", Rest: split(`{"inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2]}`)},
-			`{"name":"t","inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2],"_meta":{` + own + `{` + apps + `}}}`},
-		{"the member task is dropped", modern, Call{Name: "t", Rest: split(`{"task":{"ttl":1},"Task":{}}`), Arguments: json.RawMessage(`{}`)}, `{"name":"t","arguments":{},"_meta":{` + own + `{` + apps + `}}}`},
+			`{"name":"t","inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b",` +
+				`"new":[1e2],"_meta":{` + bare + `}}`},
+		{"the member task is dropped", modern,
+			Call{
+				Name: "t", Arguments: json.RawMessage(`{}`), Rest: split(`{"task":{"ttl":1},"Task":{}}`),
+			},
+			`{"name":"t","arguments":{},"_meta":{` + bare + `}}`},
 		{"metadata of the caller's connection is dropped", modern,
 			Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/protocolVersion":"1","io.modelcontextprotocol/clientInfo":{"name":"x"},"io.modelcontextprotocol/logLevel":"debug","progressToken":7,"com.example/k":{"b":1,"a":[ ]}}`)},
-			`{"name":"t","_meta":{` + own + `{` + apps + `},"com.example/k":{"b":1,"a":[ ]}}}`},
+			`{"name":"t","_meta":{` + bare + `,"com.example/k":{"b":1,"a":[ ]}}}`},
 		{"capabilities without tasks", modern,
-			Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{ }},"tasks":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["x"]},"io.modelcontextprotocol/tasks":{},"com.example/x":{"a":1.0}}}}`)},
-			`{"name":"t","_meta":{` + own + `{"elicitation":{"form":{ }},"extensions":{"com.example/x":{"a":1.0},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}}}`},
+			Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":` +
+				`{"elicitation":{"form":{ }},"tasks":{},"extensions":` +
+				`{"io.modelcontextprotocol/ui":{},"io.modelcontextprotocol/tasks":{},"com.example/x":{"a":1.0}}}}`)},
+			`{"name":"t","_meta":{` + own + `{"elicitation":{"form":{ }},` +
+				strings.Replace(apps, `{"io`, `{"com.example/x":{"a":1.0},"io`, 1) + `}}}`},
 		{"invalid capabilities", modern, Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":"all"}`)},
-			`{"name":"t","_meta":{` + own + `{` + apps + `}}}`},
+			`{"name":"t","_meta":{` + bare + `}}`},
 		{"trace of the HTTP request", legacy, Call{Name: "t", Traceparent: aTrace},
 			`{"name":"t","_meta":{"traceparent":"` + aTrace + `"}}`},
 		{"the trace of the metadata takes precedence", legacy,
 			Call{Name: "t", Traceparent: strings.Replace(aTrace, "0a", "0b", 1), Meta: split(`{"traceparent":"` + aTrace + `","tracestate":"a=b","baggage":"k=v"}`)},
 			`{"name":"t","_meta":{"traceparent":"` + aTrace + `","tracestate":"a=b","baggage":"k=v"}}`},
-		{"answers to a stateless server", modern, Call{Name: "t", Rest: split(`{"inputResponses":{}}`)}, `{"name":"t","inputResponses":{},"_meta":{` + own + `{` + apps + `}}}`},
+		{"answers to a stateless server", modern,
+			Call{Name: "t", Rest: split(`{"inputResponses":{}}`)},
+			`{"name":"t","inputResponses":{},"_meta":{` + bare + `}}`},
 		{"answers to a handshake server are dropped", legacy, Call{Name: "t", Rest: split(`{"inputResponses":{},"x":1}`)}, `{"name":"t","x":1}`},
 		{"an invalid trace", legacy, Call{Name: "t", Traceparent: "00-zz", Meta: split(`{"tracestate":"a=b"}`)}, `{"name":"t"}`},
 		{"a trace with a line break", legacy, Call{Name: "t", Traceparent: aTrace + "\r\nX: y"}, `{"name":"t"}`},

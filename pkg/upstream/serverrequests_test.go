@@ -269,7 +269,8 @@ func TestDeclared(t *testing.T) {
 		{"a session for one client", upstreamtest.Legacy, true, AsksRelay, `{"elicitation":{},"roots":{"listChanged":true},"sampling":null,"tasks":{}}`, allOfThem, `{"elicitation":{},"roots":{}}`, ""},
 		{"a client without capabilities", upstreamtest.Legacy, true, "", `{}`, allOfThem, `{}`, ""},
 		{"a stateless server", upstreamtest.Modern, false, AsksRelay, `{"elicitation":{}}`, allOfThem, allOfThem, `{"elicitation":{}}`},
-		{"a stateless server, a client with apps", upstreamtest.Modern, false, AsksRelay, `{"extensions":{"io.modelcontextprotocol/ui":{}}}`, allOfThem, allOfThem, `{}`},
+		{"a stateless server, a client with apps", upstreamtest.Modern, false, AsksRelay,
+			`{"extensions":{"io.modelcontextprotocol/ui":{}}}`, allOfThem, allOfThem, `{}`},
 		{"a stateless server, no questions", upstreamtest.Modern, false, AsksOff, `{"elicitation":{},"x":{}}`, `{}`, `{}`, `{}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -300,7 +301,8 @@ func TestDeclared(t *testing.T) {
 				want = []string{tt.load, tt.stateless}
 			}
 			for i, declared := range want { // every declaration ends with the extensions
-				const apps = `"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
+				const apps = `"extensions":{"io.modelcontextprotocol/ui":` +
+					`{"mimeTypes":["text/html;profile=mcp-app"]}}}`
 				want[i] = strings.Replace(strings.TrimSuffix(declared, "}")+","+apps, "{,", "{", 1)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {

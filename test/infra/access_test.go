@@ -34,7 +34,8 @@ func places() []place {
 	var all []place
 	for _, keys := range []string{
 		"SRV#github", "BASE#0a1b", "AUDIT#github", "AUDIT#@gateway", "STOP", "TOKENS", "LOGIN#SESSIONS", "SESSION#0a1b",
-		"OUTBOX#OPEN", "OUTBOX#SEEN", "ASK#", "ASK#kim", "GRANT#kim", "USED#R-1", "PAGE#0a1b", "CRED#gateway", "CRED#clients",
+		"OUTBOX#OPEN", "OUTBOX#SEEN", "ASK#", "ASK#kim", "GRANT#kim", "USED#R-1", "PAGE#0a1b",
+		"CRED#gateway", "CRED#clients",
 		"CRED#refused", "CRED#other", "OTHER#",
 		"SRV#github STOP GRANT#kim", "SRV#github AUDIT#github", "ASK#kim ASK#", "OUTBOX#SEEN OUTBOX#OPEN",
 		"SRV#github STOP GRANT#kim CRED#gateway", "CRED#gateway CRED#clients", "CRED#gateway STOP",

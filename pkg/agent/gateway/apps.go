@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
@@ -33,6 +34,46 @@ func (s *Session) appTool(server, uri string, all bool) (int, bool) {
 		}
 	}
 	return first, ok
+}
+
+// pageOf separates the URI of a page from its server in a list.
+const pageOf = "#"
+
+// listedPage returns the URI of a server's page in a list. A host takes the whole gateway for one
+// server: it reads a page while it calls the tool, and keeps the page by its URI. So if several
+// servers of the selection have pages with this URI, the listed URI contains the server.
+func (s *Session) listedPage(server, uri string) string {
+	if !s.caller.Apps {
+		return uri
+	}
+	mine, others := false, false
+	for _, i := range s.view.Apps().Pages[uri] {
+		if s.view.Tools().Has(i) && s.nameable.Has(i) {
+			isMine := s.view.ID(i).Server == server
+			mine, others = mine || isMine, others || !isMine
+		}
+	}
+	if mine && others {
+		return uri + pageOf + server
+	}
+	return uri
+}
+
+// withListedPage returns the definition of tool i with the listed URI of its page.
+func (s *Session) withListedPage(i int, raw json.RawMessage) json.RawMessage {
+	page := s.view.Tool(i).Definition.App().Page
+	listed := s.listedPage(s.view.ID(i).Server, page)
+	if listed == page {
+		return raw
+	}
+	meta := rawjson.Get(raw, "_meta")
+	if ui := rawjson.Get(meta, "ui"); rawjson.Text(rawjson.Get(ui, "resourceUri")) == page {
+		meta = rawjson.Set(meta, "ui", rawjson.Set(ui, "resourceUri", rawjson.Quote(listed)))
+	}
+	if rawjson.Text(rawjson.Get(meta, "ui/resourceUri")) == page { // servers write both spellings
+		meta = rawjson.Set(meta, "ui/resourceUri", rawjson.Quote(listed))
+	}
+	return rawjson.Set(raw, "_meta", meta)
 }
 
 // hasPages reports whether a tool of the selection names a page.
@@ -72,7 +113,9 @@ func (s *Session) isAppOnly(i int) bool { return s.nameable.Has(i) && !s.sel.Too
 
 // appOnlyText tells a model why it cannot call a tool that only pages call.
 func appOnlyText(id tool.ID) string {
-	return "Tool " + strconv.Quote(id.String()) + " is not for models: a page of its server (MCP App) calls it when a person uses the page."
+	return "Tool " + strconv.Quote(
+		id.String(),
+	) + " is not for models: a page of its server (MCP App) calls it when a person uses the page."
 }
 
 // listsPaged reports whether search mode lists tools with a page to this client.
@@ -90,7 +133,8 @@ func (s *Session) paged() iter.Seq2[int, json.RawMessage] {
 		}
 		var names []string
 		left := maxPagedTokens
-		for i := range s.sel.Tools.Intersect(s.view.Apps().Paged).Intersect(s.view.Callable()).All() {
+		callable, _ := s.split()
+		for i := range callable.Intersect(s.view.Apps().Paged).All() {
 			name := s.directName(s.view.ID(i))
 			definition := s.toolDefinition(i, name)
 			size := tokensAtMost(definition)

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +10,9 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
-	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
-	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/tokens"
@@ -31,12 +28,36 @@ func visible(to string) string { return readOnly + `,"_meta":{"ui":{"visibility"
 // and a third server without pages. The client shows pages.
 func apps(t testing.TB, rest ...string) *fixture {
 	gw := newFixture(t)
-	gw.Serve("a",
-		def("show", "Show the alpha.", paged("ui://both/page")), def("refresh", "Refresh.", visible(`["app"]`)),
-		def("only_a", "For the page.", visible(`["app"]`)), def("plan", "Plan.", visible(`["model"]`)))
-	gw.Serve("b",
-		def("show", "Show the beta.", paged("ui://both/page")), def("own", "Show more.", paged("ui://b/own")),
-		def("refresh", "Refresh.", visible(`["app","model"]`)), def("only_b", "For the page.", visible(`["app"]`)))
+	gw.Serve(
+		"a",
+		def(
+			"show",
+			"Show the alpha.",
+			paged("ui://both/page"),
+		),
+		def("refresh", "Refresh.", visible(`["app"]`)),
+		def(
+			"only_a",
+			"For the page.",
+			visible(`["app"]`),
+		),
+		def("plan", "Plan.", visible(`["model"]`)),
+	)
+	gw.Serve(
+		"b",
+		def(
+			"show",
+			"Show the beta.",
+			paged("ui://both/page"),
+		),
+		def("own", "Show more.", paged("ui://b/own")),
+		def(
+			"refresh",
+			"Refresh.",
+			visible(`["app","model"]`),
+		),
+		def("only_b", "For the page.", visible(`["app"]`)),
+	)
 	gw.Serve("plain", def("refresh", "Refresh.", readOnly), def("tidy", "Tidy.", readOnly))
 	gw.load(nil, rest...)
 	gw.Apps = true
@@ -71,32 +92,44 @@ func TestAppOnlyToolForModels(t *testing.T) {
 	gw := apps(t)
 	for _, query := range []string{"only a for the page", "refresh"} {
 		f := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query))
-		if callable, locked := f.names(); slices.Contains(callable, "a:only_a") || slices.Contains(callable, "a:refresh") || len(locked) > 0 {
+		if callable, locked := f.names(); slices.Contains(callable, "a:only_a") ||
+			slices.Contains(callable, "a:refresh") ||
+			len(locked) > 0 {
 			t.Errorf("%s: found %v, %v", query, callable, locked)
 		}
 	}
-	const text = `Tool "a:only_a" is not for models: a page of its server (MCP App) calls it when a person uses the page.`
+	const text = `Tool "a:only_a" is not for models: ` +
+		`a page of its server (MCP App) calls it when a person uses the page.`
 	for _, with := range []string{"call_tool_read", "call_tool_destructive"} {
-		if r := gw.Call(with, `{"name":"a:only_a"}`); !r.IsError || r.Text != text+" Nothing was called." {
+		if r := gw.Call(with, `{"name":"a:only_a"}`); !r.IsError ||
+			r.Text != text+" Nothing was called." {
 			t.Errorf("%s: %s", with, r.Text)
 		}
 	}
-	if r := gw.Call("describe_tools", `{"names":["a:only_a"]}`); strings.Contains(r.Text, "definition") || !strings.Contains(r.Text, "is not for models") {
+	if r := gw.Call("describe_tools", `{"names":["a:only_a"]}`); strings.Contains(
+		r.Text,
+		"definition",
+	) ||
+		!strings.Contains(r.Text, "is not for models") {
 		t.Errorf("%s", r.Text)
 	}
 	gw.sentNothing()
 	gw.Decide("a:only_a", "disable")
 	gw.Decide("a:show", "disable")
 	gw.Clock.Wait(time.Minute)
-	if r := gw.Call("upstream_servers", `{"name":"a"}`); !strings.Contains(r.Text, `"tools":{"callable":1,"disabled_by_user":1}`) {
+	if r := gw.Call("upstream_servers", `{"name":"a"}`); !strings.Contains(
+		r.Text,
+		`"tools":{"callable":1,"disabled_by_user":1}`,
+	) {
 		t.Errorf("counts: %s", r.Text)
 	}
 	gw.reconfigure(nil, directMode)
-	if names := gw.menuOf(); names != "a__plan a__refresh b__only_b b__own b__refresh b__show plain__refresh plain__tidy" {
+	const others = "b__own b__refresh b__show plain__refresh plain__tidy"
+	if names := gw.menuOf(); names != "a__plan a__refresh b__only_b "+others {
 		t.Errorf("a host that shows pages gets %s", names)
 	}
 	gw.Apps = false
-	if names := gw.menuOf(); names != "a__plan b__own b__refresh b__show plain__refresh plain__tidy" {
+	if names := gw.menuOf(); names != "a__plan "+others {
 		t.Errorf("another client gets %s", names)
 	}
 }
@@ -114,7 +147,8 @@ func TestAppOnlyToolByName(t *testing.T) {
 		}
 		gw.Agent.Tiers = []tool.Tier{tool.Read}
 		gw.Decide("a:only_a", "disable")
-		if r := gw.Call("a__only_a", `{}`); !r.IsError || !strings.HasPrefix(r.Text, `Tool "a:only_a" is locked: disabled_by_user.`) {
+		if r := gw.Call("a__only_a", `{}`); !r.IsError ||
+			!strings.HasPrefix(r.Text, `Tool "a:only_a" is locked: disabled_by_user.`) {
 			t.Errorf("lock: %s", r.Text)
 		}
 		gw.Agent.Servers = []string{"b"}
@@ -123,200 +157,6 @@ func TestAppOnlyToolByName(t *testing.T) {
 		}
 		gw.sentNothing()
 	}
-}
-
-const (
-	foreignCall   = "is not of the server whose page this client opened last"
-	ambiguousCall = `More than one server has a tool "refresh" for its pages: "a", "b".`
-)
-
-// A page calls tools by the names of its server. The server is the one whose page the client opened
-// last.
-func TestPageCalls(t *testing.T) {
-	for _, mode := range []string{`"gateway":{}`, directMode} {
-		gw := apps(t, mode)
-		byModel := "b refresh" // the call may be a model's
-		if mode != directMode {
-			byModel = `Unknown tool: "b__refresh"`
-		}
-		for _, step := range []struct{ do, call, want string }{
-			{"", "refresh", ambiguousCall},
-			{"", "only_a", "a only_a"}, // it can only be of one page
-			{"", "nothing", `Unknown tool: "nothing"`},
-			{"", "tidy", `Unknown tool: "tidy"`}, // its server has no page
-			{"/x/a", "refresh", "a refresh"},
-			{"", "only_b", foreignCall},
-			{"", "b__only_b", foreignCall},
-			{"", "plan", `Unknown tool: "plan"`}, // it is only for models
-			{"", "b__refresh", byModel},
-			{"/x/b", "refresh", "b refresh"},
-			{"", "only_a", foreignCall},
-			{"", "a__only_a", foreignCall},
-			{"call a__show", "refresh", "a refresh"},
-			{"restart", "refresh", "a refresh"},
-			{"another session", "refresh", ambiguousCall},
-			{"/x/b", "refresh", "b refresh"},
-			{"first session", "refresh", "a refresh"},
-			{"later", "refresh", ambiguousCall},
-		} {
-			kind, name, _ := strings.Cut(step.do, " ")
-			switch kind {
-			case "":
-			case "call":
-				gw.calls(name)
-			case "restart":
-				gw.Restart()
-			case "another":
-				gw.Session = "s2"
-			case "first":
-				gw.Session = ""
-			case "later":
-				gw.Clock.Wait(25 * time.Hour)
-			default:
-				gw.opens(step.do, "ui://both/page")
-			}
-			if got := gw.calls(step.call); !strings.Contains(got, step.want) {
-				t.Errorf("%s: %q calls %s: %s; want %s", mode, step.do, step.call, got, step.want)
-			}
-		}
-	}
-}
-
-// A page's call passes lock and tier. A client that does not declare that it shows pages can call
-// by such a name after it has read a page.
-func TestPageCallsUnderLock(t *testing.T) {
-	gw := apps(t, directMode)
-	gw.Apps = false
-	if got := gw.calls("only_a"); got != `Unknown tool: "only_a"` {
-		t.Errorf("a client that has read no page: %s", got)
-	}
-	gw.opens("/x/a", "ui://both/page")
-	if got := gw.calls("only_a"); got != "a only_a" {
-		t.Errorf("a client that has read a page: %s", got)
-	}
-	gw.Decide("a:only_a", "disable")
-	if r := gw.Call("only_a", `{}`); !r.IsError || !strings.HasPrefix(r.Text, `Tool "a:only_a" is locked: disabled_by_user.`) {
-		t.Errorf("locked: %s", r.Text)
-	}
-	gw.Agent.Tiers = nil
-	if got := gw.calls("refresh"); !strings.Contains(got, "may not call read tools") {
-		t.Errorf("tier: %s", got)
-	}
-	gw.Agent.Servers, gw.Agent.Tiers = []string{"b"}, []tool.Tier{tool.Read}
-	if got := gw.calls("refresh"); !strings.Contains(got, foreignCall) || strings.Contains(got, `"a"`) {
-		t.Errorf("the page's server is out of scope: %s", got)
-	}
-	gw.sentNothing()
-}
-
-// Only a host's read of a page counts: not a model's, and not the reads of a subscription.
-func TestReadsThatOpenNoPage(t *testing.T) {
-	gw := apps(t)
-	gw.opens("/x/a", "ui://both/page")
-	if r := gw.Call("read_resource", `{"server":"b","uri":"ui://b/own"}`); r.IsError {
-		t.Fatal(r.Text)
-	}
-	if _, err := gw.Open().GetItem(t.Context(), mcp.Request{Method: mcp.MethodReadResource, Params: true, URI: "ui://b/own"}, mcp.Client{}); err != nil {
-		t.Fatal(err)
-	}
-	gw.Sent()
-	if got := gw.calls("refresh"); got != "a refresh" {
-		t.Error(got)
-	}
-}
-
-// If the gateway cannot store or read whose page is open, no page is passed on and no page's call
-// is sent. Calls of listed tools continue.
-func TestPageStoreFails(t *testing.T) {
-	gw := apps(t)
-	gw.opens("/x/a", "ui://both/page")
-	gw.Approvals.OnDocs = func(_ context.Context, keys []document.Key) error {
-		if strings.HasPrefix(keys[0].Part, "PAGE#") {
-			return errors.New("no connection")
-		}
-		return nil
-	}
-	e := gw.refused("resources/read", `{"uri":"ui://b/own"}`)
-	if e.Code != mcp.CodeUpstream || !strings.HasPrefix(e.Message, "The page was read, but the gateway could not store whose page this client opens.") || e.Err == nil {
-		t.Errorf("%+v", e)
-	}
-	gw.Sent()
-	for _, name := range []string{"refresh", "a__only_a"} {
-		if got := gw.calls(name); !strings.HasPrefix(got, "The gateway could not read whose page this client opened last. Nothing was sent to a server.") {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-	if got := gw.calls("b__show"); got != "b show" || !strings.Contains(gw.Log.String(), "page of a client not stored") {
-		t.Errorf("a listed tool: %s; log: %s", got, gw.Log.String())
-	}
-}
-
-// The server of a page that two servers have is the server of the tool.
-func TestPageOfTwoServers(t *testing.T) {
-	gw := apps(t)
-	read := func() string {
-		_, err := gw.ask("resources/read", `{"uri":"ui://both/page"}`)
-		if e, ok := errors.AsType[*mcp.Error](err); ok {
-			return e.Message
-		}
-		require.OK(t, err)
-		return gw.sentTo()
-	}
-	const twice = `More than one server has the page "ui://both/page": "a", "b". Nothing was sent to a server. Call the tool of the page first, or read the page at /mcp/x/{server}.`
-	for _, step := range []struct{ do, want string }{
-		{"", twice},
-		{"b__show", "b ui://both/page"},
-		{"a__show", "a ui://both/page"},
-		{"", "a ui://both/page"},
-		{"b__own", "b ui://both/page"},
-		{"disable b:show", "a ui://both/page"}, // only the tool of a is callable
-		{"disable a:show", `Tool "a:show" is locked: disabled_by_user.`},
-	} {
-		if id, ok := strings.CutPrefix(step.do, "disable "); ok {
-			gw.Decide(id, "disable")
-			gw.Clock.Wait(time.Minute)
-		} else if step.do != "" {
-			gw.calls(step.do)
-		}
-		if got := read(); !strings.HasPrefix(got, step.want) {
-			t.Errorf("after %q: %s; want %s", step.do, got, step.want)
-		}
-	}
-}
-
-// A server without a tool for a page cannot take it over with a list or a template, and an answer
-// cannot have the page of another server.
-func TestPageTakenOver(t *testing.T) {
-	gw := apps(t)
-	also(gw.ByName["plain"], resource("ui://b/own", "Fake."), resource("ui://{+x}", "All."))
-	gw.Sync()
-	gw.opens("", "ui://b/own")
-	if raw, err := gw.ask("resources/read", `{"uri":"ui://b/own"}`); err != nil || gw.sentTo() != "b ui://b/own" {
-		t.Errorf("%s, %v", raw, err)
-	}
-	gw.ByName["plain"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) {
-		return json.RawMessage(`{"contents":[{"uri":"ui://both/page","text":"fake"}]}`), nil
-	}
-	if e := gw.refused("resources/read", `{"uri":"ui://x"}`); !strings.Contains(e.Message, `holds "ui://both/page", which is another server's: "a"`) {
-		t.Errorf("%+v", e)
-	}
-}
-
-// A page can be read if no server lists a resource, and the gateway declares that it has resources.
-func TestPagesWithoutResources(t *testing.T) {
-	gw := apps(t)
-	if !gw.Open().Offers().Resources || gw.lists() != "" {
-		t.Errorf("offers %+v, lists %s", gw.Open().Offers(), gw.lists())
-	}
-	gw.opens("", "ui://b/own")
-	gw.Path = "/x/plain"
-	if gw.Open().Offers().Resources {
-		t.Error("a selection without pages offers resources")
-	}
-	if e := gw.refused("resources/read", `{"uri":"ui://b/own"}`); e.Code != mcp.CodeMethodNotFound {
-		t.Errorf("%+v", e)
-	}
-	gw.sentNothing()
 }
 
 // In search mode, a host that shows pages gets the callable tools with a page, too.
@@ -397,7 +237,10 @@ func TestPagedToolsHaveFewTokens(t *testing.T) {
 	gw := newFixture(t)
 	var kanji []string
 	for i := range 20 {
-		kanji = append(kanji, def(fmt.Sprint("t", i), strings.Repeat("漢字仮名交じり文", 12), paged("ui://x")))
+		kanji = append(
+			kanji,
+			def(fmt.Sprint("t", i), strings.Repeat("漢字仮名", 24), paged("ui://x")),
+		)
 	}
 	gw.Serve("s", kanji...)
 	if got := gw.listedPaged(); len(got) == 0 {
@@ -407,7 +250,10 @@ func TestPagedToolsHaveFewTokens(t *testing.T) {
 		gw := newFixture(t)
 		var all []string
 		for _, raw := range list {
-			all = append(all, string(rawjson.Set(raw, "_meta", []byte(`{"ui":{"resourceUri":"ui://x"}}`))))
+			all = append(
+				all,
+				string(rawjson.Set(raw, "_meta", []byte(`{"ui":{"resourceUri":"ui://x"}}`))),
+			)
 		}
 		gw.Serve(server, all...)
 		gw.listedPaged()

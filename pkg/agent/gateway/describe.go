@@ -40,7 +40,8 @@ func (s *Session) describe(r mcp.Request) (json.RawMessage, error) {
 		i, ok := s.findNamed(name)
 		if only, isAppOnly := s.findAppOnly(name); isAppOnly {
 			id := s.view.ID(only)
-			out.Tools = append(out.Tools, toolEntry{Name: id.String(), Server: id.Server, Note: appOnlyText(id)})
+			entry := toolEntry{Name: id.String(), Server: id.Server, Note: appOnlyText(id)}
+			out.Tools = append(out.Tools, entry)
 			continue
 		}
 		if !ok {

@@ -18,7 +18,10 @@ func (s *Session) directName(id tool.ID) string {
 
 // listDirect returns a page of the callable tools, and request_access where it is callable.
 func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
-	l := listing{kind: "tools", member: "tools", items: s.directTools().All(), name: s.directName, entry: s.toolDefinition}
+	l := listing{
+		kind: "tools", member: "tools", items: s.directTools().All(),
+		name: s.directName, entry: s.toolDefinition,
+	}
 	if _, exists := s.findDirect(tool.Tool, requestAccess); s.canAsk() && !exists {
 		l.first = requestAccessDefinition
 	}
@@ -37,7 +40,11 @@ func (s *Session) directTools() tool.Set {
 
 // toolDefinition returns tool i for a list.
 func (s *Session) toolDefinition(i int, name string) json.RawMessage {
-	return agentDefinition(s.view.Tool(i).Definition, name, s.view.Hints(i))
+	raw := agentDefinition(s.view.Tool(i).Definition, name, s.view.Hints(i))
+	if s.caller.Apps && s.view.Apps().Paged.Has(i) {
+		return s.withListedPage(i, raw)
+	}
+	return raw
 }
 
 // DeclaresOutput reports whether a tool's definition in tools/list has an output schema. The

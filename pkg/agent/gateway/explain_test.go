@@ -18,7 +18,10 @@ func tried(t *testing.T) *fixture {
 	gw := newFixture(t)
 	const reads = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}`
 	gw.Serve("fs", def("file_read", "Read a file.", reads), def("file_gone", "Remove a file.", ""), def("file_waits", "Copy a file.", reads),
-		def("file_off", "Move a file.", reads), def("file_listed", "List a file.", reads), def("file_ruled", "Link a file.", reads), def("file_apart", "Stat a file.", reads))
+		def("file_off", "Move a file.", reads), def("file_listed", "List a file.", reads),
+		def("file_ruled", "Link a file.", reads),
+		def("file_apart", "Stat a file.", reads),
+		def("file_page", "Turn a file.", visible(`["app"]`)))
 	gw.Serve("dark", def("file_dark", "Burn a file.", reads))
 	gw.Serve("other", def("file_other", "Fax a file.", reads))
 	gw.Serve("unoffered", def("file_unoffered", "Post a file.", reads))
@@ -26,7 +29,7 @@ func tried(t *testing.T) *fixture {
 		`"tools": {"toolsets": ["fs", "dark", "other"], "disabled": ["fs:file_listed"]}`)
 	gw.Forbid(`@id("no-links") @reason("links leave the house") forbid(principal, action, resource == Tool::"fs:file_ruled");`)
 	gw.Sync()
-	for _, name := range []string{"read", "gone", "off", "listed", "ruled", "apart"} {
+	for _, name := range []string{"read", "gone", "off", "listed", "ruled", "apart", "page"} {
 		gw.Decide("fs:file_"+name, "approve")
 	}
 	gw.Decide("fs:file_off", "disable")
@@ -58,6 +61,7 @@ func TestTrialSaysWhy(t *testing.T) {
 	for name, want := range map[string]string{
 		"file_read": "callable", "file_gone": "callable tier(destructive)", "file_waits": "locked approval", "file_off": "locked person",
 		"file_listed": "locked lists(tools.disabled[0])", "file_ruled": "locked policy(policy.cedar:1 no-links)", "file_dark": "locked server",
+		"file_page":  "hidden models",
 		"file_apart": "hidden selected", "file_other": "hidden scope", "file_unoffered": "hidden offered",
 	} {
 		if got[name] != want {
@@ -67,7 +71,7 @@ func TestTrialSaysWhy(t *testing.T) {
 	if want := gw.Call("retrieve_tools", `{"query":"file","limit":20}`); !strings.Contains(string(trial.Answer), fmt.Sprintf("%q", want.Text)) {
 		t.Errorf("answer = %s\nwant the agent's answer %s", trial.Answer, want.Text)
 	}
-	for _, hidden := range []string{"file_other", "file_apart", "file_unoffered"} {
+	for _, hidden := range []string{"file_other", "file_apart", "file_unoffered", "file_page"} {
 		if strings.Contains(string(trial.Answer)+string(trial.Menu), hidden) {
 			t.Errorf("the answer has %s", hidden)
 		}
@@ -105,7 +109,9 @@ func TestTrialAgreesWithCalls(t *testing.T) {
 				t.Errorf("%v: failed checks %q, but the call returned %s, %v",
 					x.ID, failed(x), raw, err)
 			}
-			if hidden := strings.Contains(string(raw), "was not found"); hidden != (g.Name == "hidden") {
+			hidden := strings.Contains(string(raw), "was not found") ||
+				strings.Contains(string(raw), "is not for models")
+			if hidden != (g.Name == "hidden") {
 				t.Errorf("%v is in group %s, but the call returned %s", x.ID, g.Name, raw)
 			}
 			if g.Name == "locked" && !strings.Contains(string(raw), "is locked: "+string(x.Status)) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -84,6 +85,7 @@ func (s *Session) ListItems(ctx context.Context, method, cursor string) (json.Ra
 		l.entry = s.promptDefinition
 	case mcp.MethodListResources:
 		l.kind, l.member, l.items = "resources", "resources", s.resources(false)
+		l.name = func(id tool.ID) string { return s.listedPage(id.Server, id.Name) }
 	case mcp.MethodListTemplates:
 		l.kind, l.member, l.items = "resource templates", "resourceTemplates", s.resources(true)
 	}
@@ -96,9 +98,14 @@ func (s *Session) promptDefinition(i int, name string) json.RawMessage {
 }
 
 // resourceDefinition returns resource i for a list, with the server's bytes. Its URI has to stay
-// the same, because links in results use it.
+// the same, because links in results use it. Only a page that several servers have gets the URI in
+// the definition of its tool.
 func (s *Session) resourceDefinition(i int, _ string) json.RawMessage {
-	return s.view.Tool(i).Definition.Raw
+	raw, id := s.view.Tool(i).Definition.Raw, s.view.ID(i)
+	if listed := s.listedPage(id.Server, id.Name); listed != id.Name {
+		return rawjson.Set(raw, "uri", rawjson.Quote(listed))
+	}
+	return raw
 }
 
 // callable yields the prompts or resources that are not locked.

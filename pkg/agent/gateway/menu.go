@@ -67,8 +67,8 @@ const readResourceDefinition = `{"name":"read_resource","description":"Read a re
 	`"annotations":{"readOnlyHint":true},"_meta":{"anthropic/alwaysLoad":true}}`
 
 // ListTools returns the result of tools/list: in search mode the six tools, and tools with a page
-// for hosts that show it; in direct mode the callable tools themselves. cursor is the nextCursor of the previous page. An error is an
-// [*mcp.Error].
+// for hosts that show it; in direct mode the callable tools themselves. cursor is the nextCursor of
+// the previous page. An error is an [*mcp.Error].
 func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage, error) {
 	if s.st.Config == nil || s.down && s.direct {
 		return nil, notReadyError(s.st.Health)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,17 @@ import (
 // pageTime is how long the gateway stores whose page a client opened last: as long as a session of
 // the client with the gateway.
 const pageTime = 24 * time.Hour
+
+// Texts for a host or a page.
+const (
+	unreadPageText = "The gateway could not read whose page this client opened last. " +
+		"Nothing was sent to a server. Try again in a moment."
+	unstoredPageText = "The page was read, but the gateway could not store whose page this client opens. " +
+		"Nothing of it was passed on. Read it again in a moment."
+	foreignText = " is not of the server whose page this client opened last, " +
+		"and a page calls only tools of its own server. " +
+		"Nothing was called. If the page is of the tool's server, open the page again."
+)
 
 // pageKey returns the key of the document with the server whose page this client opened last. A
 // client without a session shares it with the other clients of its agent and user.
@@ -41,7 +53,7 @@ func (s *Session) openedPage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", &mcp.Error{
 			Code: mcp.CodeUpstream, Err: fmt.Errorf("read the page of a client: %w", err),
-			Message: "The gateway could not read whose page this client opened last. Nothing was sent to a server. Try again in a moment.",
+			Message: unreadPageText,
 		}
 	}
 	return string(d.Data), nil
@@ -69,7 +81,7 @@ func (s *Session) notePage(ctx context.Context, server string) error {
 	if err := s.openPage(ctx, server); err != nil {
 		return &mcp.Error{
 			Code: mcp.CodeUpstream, Err: fmt.Errorf("store the page of a client: %w", err),
-			Message: "The page was read, but the gateway could not store whose page this client opens. Nothing of it was passed on. Read it again in a moment.",
+			Message: unstoredPageText,
 		}
 	}
 	return nil
@@ -91,7 +103,8 @@ func (s *Session) callDirect(ctx context.Context, i int, r mcp.Request) (json.Ra
 	case s.caller.Apps && s.view.Apps().Paged.Has(i) && s.view.Status(i) == lock.None:
 		if err := s.openPage(ctx, server); err != nil && ctx.Err() == nil {
 			// the host will read the page too, and this read stores it again
-			s.g.o.Log.LogAttrs(ctx, slog.LevelError, "page of a client not stored", slog.String("server", server), slog.Any("error", err))
+			s.g.o.Log.LogAttrs(ctx, slog.LevelError, "page of a client not stored",
+				slog.String("server", server), slog.Any("error", err))
 		}
 	}
 	return s.call(ctx, i, tool.Destructive, r)
@@ -103,7 +116,8 @@ func (s *Session) callOther(ctx context.Context, r mcp.Request) (json.RawMessage
 	if s.st.Config.Gateway.Apps == "off" {
 		return nil, s.unknownTool(r.Name)
 	}
-	if i, ok := s.findDirect(tool.Tool, r.Name); ok && (s.isAppOnly(i) || s.caller.Apps && s.view.Apps().Paged.Has(i)) {
+	if i, ok := s.findDirect(tool.Tool, r.Name); ok &&
+		(s.isAppOnly(i) || s.caller.Apps && s.view.Apps().Paged.Has(i)) {
 		return s.callDirect(ctx, i, r)
 	}
 	return s.callOfPage(ctx, r)
@@ -155,19 +169,16 @@ func (s *Session) pageTools(name string) (out []int) {
 // foreignPage refuses the call of a page that is not of the tool's server.
 func (s *Session) foreignPage(name string) *mcp.Error {
 	s.event.Decide(audit.Scope, "")
-	return &mcp.Error{
-		Code: mcp.CodeInvalidParams,
-		Message: "Tool " + quote(name) + " is not of the server whose page this client opened last, and a page calls only tools of its own server. " +
-			"Nothing was called. If the page is of the tool's server, open the page again.",
-	}
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Tool " + quote(name) + foreignText}
 }
 
 // ambiguousPage refuses the call of a page if the gateway does not know its server.
 func (s *Session) ambiguousPage(name string, fits []int) *mcp.Error {
 	s.event.Refuse()
+	servers := text.List(s.serversOf(fits), maxNames)
 	return &mcp.Error{
 		Code: mcp.CodeInvalidParams,
-		Message: "More than one server has a tool " + quote(name) + " for its pages: " + text.List(s.serversOf(fits), maxNames) + ". " +
+		Message: "More than one server has a tool " + quote(name) + " for its pages: " + servers + ". " +
 			"Nothing was called. Open the page again, so that the gateway knows its server.",
 	}
 }
@@ -183,13 +194,11 @@ func (s *Session) serversOf(items []int) (names []string) {
 	return names
 }
 
-// pageServer returns the server from which to read a page, or "" if no tool of the selection names
-// the page. If several servers have the page, it is the server with a callable tool for it, or the
-// server whose page this client opened last.
-func (s *Session) pageServer(ctx context.Context, uri string) (string, error) {
-	if !strings.HasPrefix(uri, tool.AppScheme) {
-		return "", nil
-	}
+// pageServer returns the server from which to read a page, and the server's URI for it. If no tool
+// of the selection names the page, the server is "". If several servers have the page, it is the
+// server in the listed URI, the server with a callable tool for it, or the server whose page this
+// client opened last.
+func (s *Session) pageServer(ctx context.Context, uri string) (server, own string, err error) {
 	var named, callable []int
 	for _, i := range s.view.Apps().Pages[uri] {
 		if !s.view.Tools().Has(i) || !s.nameable.Has(i) {
@@ -199,27 +208,32 @@ func (s *Session) pageServer(ctx context.Context, uri string) (string, error) {
 			callable = append(callable, i)
 		}
 	}
-	if len(callable) == 0 && len(named) > 0 { // the answer is the status of the first
-		callable = named[:1]
-	}
-	if len(s.serversOf(callable)) <= 1 {
-		for _, i := range callable {
-			return s.view.ID(i).Server, nil
+	if at := strings.LastIndex(uri, pageOf); len(named) == 0 && at >= 0 {
+		if _, ok := s.appTool(uri[at+1:], uri[:at], false); ok {
+			return uri[at+1:], uri[:at], nil
 		}
-		return "", nil
+	}
+	if len(callable) == 0 { // the answer is the status of the first
+		callable = named[:min(1, len(named))]
+	}
+	if len(callable) == 0 {
+		return "", uri, nil
+	}
+	names := s.serversOf(callable)
+	if len(names) == 1 {
+		return s.view.ID(callable[0]).Server, uri, nil
 	}
 	opened, err := s.openedPage(ctx)
 	if err != nil {
-		return "", err
+		return "", uri, err
 	}
-	for _, i := range callable {
-		if s.view.ID(i).Server == opened {
-			return opened, nil
-		}
+	if slices.ContainsFunc(callable, func(i int) bool { return s.view.ID(i).Server == opened }) {
+		return opened, uri, nil
 	}
-	return "", &mcp.Error{
+	return "", uri, &mcp.Error{
 		Code: mcp.CodeInvalidParams, Data: uriData(uri),
-		Message: "More than one server has the page " + quote(uri) + ": " + text.List(s.serversOf(callable), maxNames) + ". " +
-			"Nothing was sent to a server. Call the tool of the page first, or read the page at /mcp/x/{server}.",
+		Message: "More than one server has the page " + quote(uri) + ": " + text.List(names, maxNames) + ". " +
+			"Nothing was sent to a server. " +
+			"Call the tool of the page first, or read the page at /mcp/x/{server}.",
 	}
 }

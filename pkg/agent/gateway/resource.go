@@ -29,7 +29,13 @@ type source struct {
 // read answers resources/read. It reads from the named server, or if server is "", from the server
 // that has the URI.
 func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.RawMessage, error) {
-	from, err := s.source(ctx, server, r.URI)
+	if server == "" {
+		var err error
+		if server, r.URI, err = s.pageServer(ctx, r.URI); err != nil {
+			return nil, err
+		}
+	}
+	from, err := s.source(server, r.URI)
 	if err == nil && !from.exact {
 		if err = s.checkNormal(from, r.URI); err == nil {
 			err = s.addAlike(&from, r.URI)
@@ -113,16 +119,9 @@ func locks(status lock.Status) int {
 
 // source returns the source of a URI. It refuses a URI that no visible server has, that several
 // servers have, or that too many templates match.
-func (s *Session) source(ctx context.Context, server, uri string) (source, error) {
+func (s *Session) source(server, uri string) (source, error) {
 	if tool.ValidURI(uri) != nil {
 		return source{}, s.unknownURI(uri) // no server can have listed it
-	}
-	if server == "" {
-		page, err := s.pageServer(ctx, uri)
-		if err != nil {
-			return source{}, err
-		}
-		server = page
 	}
 	claims, all := s.view.Claims(uri, s.resourcesOf(server))
 	for _, i := range claims {

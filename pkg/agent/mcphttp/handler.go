@@ -260,7 +260,8 @@ func (h *handler) session(ctx context.Context, r *http.Request, q *request, e *a
 	if q.token != nil {
 		caller.Session, caller.Apps = q.token.id, q.token.capabilities&hasApps != 0
 	} else {
-		caller.Apps = mcp.HasExtension(q.msg.Meta.Get(mcp.MetaClientCapabilities), mcp.ExtensionApps)
+		declared := q.msg.Meta.Get(mcp.MetaClientCapabilities)
+		caller.Apps = mcp.HasExtension(declared, mcp.ExtensionApps)
 	}
 	return h.backend.Open(ctx, caller)
 }

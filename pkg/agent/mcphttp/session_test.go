@@ -384,14 +384,18 @@ func TestCapabilities(t *testing.T) {
 // stateless protocol.
 func TestClientShowsApps(t *testing.T) {
 	for extensions, want := range map[string]bool{
-		``: false, `"extensions":{}`: false, `"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}`: true,
-		`"elicitation":{},"extensions":{"com.example/x":{}}`: false, `"extensions":{"io.modelcontextprotocol/ui":null}`: false,
+		``:                false,
+		`"extensions":{}`: false,
+		`"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html"]}}`: true,
+		`"extensions":{"io.modelcontextprotocol/ui":null}`:                        false,
+		`"elicitation":{},"extensions":{"com.example/x":{}}`:                      false,
 	} {
 		b := &backend{}
 		h := newHandler(t, b, laptop())
 		send(h, in(begin(t, h, extensions), legacy.request(t, "tools/list", ``))).wantResult(t)
 		declaring := modern
-		declaring.meta = strings.Replace(modern.meta, `Capabilities":{}`, `Capabilities":{`+extensions+`}`, 1)
+		declaring.meta = strings.Replace(
+			modern.meta, `Capabilities":{}`, `Capabilities":{`+extensions+`}`, 1)
 		send(h, declaring.request(t, "tools/list", ``)).wantResult(t)
 		for _, c := range b.callers[1:] {
 			if c.Apps != want {

@@ -62,7 +62,10 @@ func TestParseReadsEveryKey(t *testing.T) {
 			{Type: "webhook", URL: secret.New("https://hooks.example.com/portcullis"), Secret: secret.New("${secretsmanager:portcullis/webhook}"), Events: NotifyEvents()},
 			{Type: "sns", Topic: "arn:aws:sns:eu-central-1:123456789012:portcullis", Events: NotifyEvents()},
 		},
-		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical", Answers: "lines", Apps: "off", Programs: Programs{MaxPerAgent: 8, Env: []string{"VAULT_ADDR"}}},
+		Gateway: Gateway{
+			Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical", Answers: "lines",
+			Apps: "off", Programs: Programs{MaxPerAgent: 8, Env: []string{"VAULT_ADDR"}},
+		},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))
 	require.OK(t, err)
@@ -78,7 +81,10 @@ func TestParseFillsInDefaults(t *testing.T) {
 		Tools:    Tools{Toolsets: []string{"all"}},
 		Review:   Review{Remember: "ask", Findings: "show", FourEyes: "off"},
 		Audit:    Audit{Arguments: "none", Days: 30, MaxBytes: 10 << 30},
-		Gateway:  Gateway{Mode: "search", Notice: "best", Locked: "error", Ranking: "fused", Answers: "json", Apps: "on", Programs: Programs{MaxPerAgent: DefaultPrograms}},
+		Gateway: Gateway{
+			Mode: "search", Notice: "best", Locked: "error", Ranking: "fused", Answers: "json",
+			Apps: "on", Programs: Programs{MaxPerAgent: DefaultPrograms},
+		},
 	}
 	for _, src := range []string{
 		`{"mcpServers": {"a": {"url": "https://a.example/mcp"}}}`,

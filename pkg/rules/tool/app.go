@@ -41,7 +41,13 @@ func (d Definition) App() App {
 		for _, caller := range list {
 			callers = append(callers, rawjson.Text(caller))
 		}
-		out.ForModels, out.ForPages = slices.Contains(callers, "model"), slices.Contains(callers, "app")
+		out.ForModels, out.ForPages = slices.Contains(
+			callers,
+			"model",
+		), slices.Contains(
+			callers,
+			"app",
+		)
 	}
 	return out
 }

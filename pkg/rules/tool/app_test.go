@@ -24,9 +24,12 @@ func TestApp(t *testing.T) {
 		`"ui"`:                                  both,
 		`{"ui":{"resourceUri":"https://s/p"}}`:  both,
 		`{"ui":{"resourceUri":["ui://s/p"]}}`:   both,
-		`{"ui":{"resourceUri":"ui://s/new"},"ui/resourceUri":"ui://s/old"}`: {"ui://s/new", true, true},
+		`{"ui":{"resourceUri":"ui://new"},"ui/resourceUri":"ui://s/old"}`: {"ui://new", true, true},
 	} {
-		d, err := ParseItem(Tool, []byte(`{"name":"t","inputSchema":{"type":"object"},"_meta":`+meta+`}`))
+		d, err := ParseItem(
+			Tool,
+			[]byte(`{"name":"t","inputSchema":{"type":"object"},"_meta":`+meta+`}`),
+		)
 		if got := d.App(); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", meta, got, err, want)
 		}
@@ -35,7 +38,10 @@ func TestApp(t *testing.T) {
 
 // A definition means the same to the gateway as to a host that decodes it.
 func FuzzApp(f *testing.F) {
-	for _, meta := range []string{`{}`, `{"ui":{"resourceUri":"ui://s/p","visibility":["app"]}}`, `{"\u0075i":{"visibility":[]}}`, `{"ui/resourceUri":"ui://p"}`} {
+	for _, meta := range []string{
+		`{}`, `{"ui":{"resourceUri":"ui://s/p","visibility":["app"]}}`,
+		`{"\u0075i":{"visibility":[]}}`, `{"ui/resourceUri":"ui://p"}`,
+	} {
 		f.Add([]byte(`{"name":"t","_meta":` + meta + `}`))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -66,7 +72,13 @@ func FuzzApp(f *testing.F) {
 		}
 		var callers []any
 		if json.Unmarshal(ui["visibility"], &callers) == nil && callers != nil {
-			want.ForModels, want.ForPages = slices.Contains(callers, any("model")), slices.Contains(callers, any("app"))
+			want.ForModels, want.ForPages = slices.Contains(
+				callers,
+				any("model"),
+			), slices.Contains(
+				callers,
+				any("app"),
+			)
 		}
 		if got := d.App(); got != want {
 			t.Errorf("%s: %+v, want %+v", raw, got, want)

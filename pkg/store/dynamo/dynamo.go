@@ -20,7 +20,7 @@
 //	ASK#            <request>                the agent of a request, until expires_at
 //	GRANT#<agent>   GRANTED                  people's decisions about the requests
 //	USED#<request>  USED                     marks a confirmed call as made, until expires_at
-//	PAGE#<client>   PAGE                     the server whose page a client opened last, until expires_at
+//	PAGE#<client>   PAGE                     whose page a client opened last, until expires_at
 //
 // Everything except records and the audit is a [document.Doc]. The attributes of each kind are in
 // form.go. They are the attributes of earlier versions, so that both versions read and write the

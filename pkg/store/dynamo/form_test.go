@@ -74,7 +74,8 @@ var samples = map[string]sample{
 	"used": sampleOf(`"used_at":{"S":"2026-11-22T10:30:00.000000000Z"},"write_id":{"S":"W"},`+
 		`"expires_at":{"N":"1795348801"}`,
 		0, "USED#R-1", "USED", "2026-11-22T10:30:00.000000000Z").kept(sampleKeep, false),
-	"page": sampleOf(`"server":{"S":"github"},"rev":{"N":"2"},"write_id":{"S":"W"},"expires_at":{"N":"1795348801"}`,
+	"page": sampleOf(`"server":{"S":"github"},"rev":{"N":"2"},"write_id":{"S":"W"},`+
+		`"expires_at":{"N":"1795348801"}`,
 		2, "PAGE#0a1b", "PAGE", "github").kept(sampleKeep, false),
 	"baseline": sampleOf(`"baseline":{"S":"{\"identity\":\"i\"}"}`,
 		0, "BASE#0a1b", "tools", `{"identity":"i"}`),
