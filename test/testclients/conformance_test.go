@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -23,7 +24,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
+func TestMain(m *testing.M) {
+	os.Exit(programtest.Main(func() int { return browsertest.Main(m) }))
+}
 
 // behindTheGate returns a config with only the everything-server, in the protocol of a requirement
 // set. In the stateless protocol, its tools of 2025-11-25 cannot send the requests that this set
