@@ -262,6 +262,12 @@ func (s *Snapshot) Hash(i int) tool.Hash {
 	return tool.Hash(part.string(row[atHash:]))
 }
 
+// Raw returns the definition of item i without an allocation.
+func (s *Snapshot) Raw(i int) json.RawMessage {
+	part, row := s.row(i)
+	return part.bytes(row[atRaw:])
+}
+
 // Annotations returns the annotations of tool i.
 func (s *Snapshot) Annotations(i int) tool.Annotations {
 	part, row := s.row(i)

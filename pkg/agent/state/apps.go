@@ -24,7 +24,7 @@ func (inv *inventory) findApps() Apps {
 		if inv.rows[i].server < 0 {
 			continue
 		}
-		app := inv.snap.Tool(i).Definition.App()
+		app := tool.Definition{Raw: inv.snap.Raw(i)}.App()
 		if app.Page != "" {
 			if out.Pages == nil {
 				out.Paged, out.Pages = tool.NewSet(inv.snap.Len()), map[string][]int{}
