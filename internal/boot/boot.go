@@ -62,7 +62,7 @@ type Copier interface {
 
 // Options holds the settings in which the programs differ. The zero Options is valid.
 type Options struct {
-	Function  string                       // dimension of the metrics: mcp, sync, admin, work, assemble; "": no metrics
+	Function  string                       // dimension of the metrics: mcp, sync, admin, work, assemble; "": none in the log
 	Log       *slog.Logger                 // nil: none
 	Secrets   secret.Source                // nil: the secrets in the environment
 	RequestID func(context.Context) string // nil: none
@@ -80,6 +80,8 @@ type Options struct {
 	// folder in which file:NAME of a setting is; "": the working directory
 	Folder string
 	Ahead  *state.Prefetch // objects that were read already; nil: none
+	// Recorder gets the metrics of a program that is no function; nil: none
+	Recorder observe.Recorder
 	// Audit receives calls and events; nil: none. A function writes its calls to Log.
 	Audit audit.Sink
 	// limits requests and connections; nil: the platform does
@@ -175,9 +177,12 @@ func New(s Settings, stores Stores, o Options) *Program {
 		p.Log.LogAttrs(context.Background(), slog.LevelWarn,
 			"no authentication: everybody who reaches the address may call")
 	}
-	if o.Function != "" {
+	switch {
+	case o.Function != "":
 		p.Metrics = observe.NewMeter(s.Stack, o.Function, p.now)
 		p.Metrics.WatchMemory()
+	case o.Recorder != nil:
+		p.Metrics = observe.NewRecordingMeter(o.Recorder)
 	}
 	p.Tracer = p.newTracer(o.Function)
 	p.Upstream = upstream.New(&upstream.Options{
@@ -274,7 +279,7 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 		Stream: p.Timeouts.Streams, Alone: p.Timeouts.Holds, Seal: p.Sealer,
 		Ended: p.endedSessions, Ending: p.ending, Seen: p.recordClient(),
 		Changed:  p.States.CatalogChanged,
-		AuditLog: p.Metrics != nil, TrustedProxies: p.Settings.Access.TrustedProxies,
+		AuditLog: p.Metrics.Logs(), TrustedProxies: p.Settings.Access.TrustedProxies,
 	}
 	if !o.AuditLog {
 		o.Audit = p.Audit

@@ -115,7 +115,7 @@ func (h *handler) described(ctx context.Context, q *request, id string, took tim
 			return a.Key == "method" || a.Key == "agent" || a.Key == "took_ms"
 		})
 	}
-	if h.opts.Metrics != nil && !h.served.Load() && !h.served.Swap(true) {
+	if h.opts.Metrics.Logs() && !h.served.Load() && !h.served.Swap(true) {
 		attrs = append(attrs, slog.Bool("cold", true))
 	}
 	if id := observe.TraceID(ctx); id != "" {

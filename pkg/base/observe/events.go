@@ -76,7 +76,7 @@ func (m *Meter) Request(c *Counts, took time.Duration, failed bool) []slog.Attr 
 		l.answer(*c.answered)
 	}
 	l.target("LockStatus", c.Blocked, "BlockedCalls")
-	var values []metricValue
+	var values []Value
 	if c.IncludeDisabled {
 		values = append(values, count("IncludeDisabled", 1))
 	}
@@ -130,7 +130,7 @@ func (m *Meter) Upstream(ctx context.Context, server, status, reason string, too
 // ColdStart returns the attributes of the log line for the start of a function's environment.
 func (m *Meter) ColdStart(took time.Duration) []slog.Attr {
 	l := &metricLine{}
-	l.add(nil, slog.Attr{}, m.withMemory([]metricValue{count("ColdStarts", 1), milliseconds("InitDuration", took)})...)
+	l.add(nil, slog.Attr{}, m.withMemory([]Value{count("ColdStarts", 1), milliseconds("InitDuration", took)})...)
 	return m.attrs(l)
 }
 
@@ -154,9 +154,9 @@ func (m *Meter) Sync(r SyncRun) []slog.Attr {
 	l := &metricLine{}
 	l.add([]slog.Attr{slog.String("Result", r.Result)}, slog.Attr{}, count("SyncRuns", 1), milliseconds("SyncDuration", r.Took),
 		count("SyncServers", float64(r.Servers)), count("SyncTools", float64(r.Tools)))
-	var values []metricValue
+	var values []Value
 	if c := r.Catalog; c != nil {
-		values = append(values, metricValue{"CatalogAge", "Seconds", c.Age.Seconds()}, count("ConfigStale", number(c.Stale)))
+		values = append(values, Value{"CatalogAge", "Seconds", c.Age.Seconds()}, count("ConfigStale", number(c.Stale)))
 	}
 	l.add(nil, slog.Attr{}, m.withMemory(values)...)
 	return m.attrs(l)
@@ -170,12 +170,12 @@ func (m *Meter) GivenUp(n int) []slog.Attr {
 }
 
 // withMemory adds the most memory that the process has used, at most once per memoryEvery.
-func (m *Meter) withMemory(values []metricValue) []metricValue {
+func (m *Meter) withMemory(values []Value) []Value {
 	if m == nil {
 		return values
 	}
 	if used, ok := m.memory.nextPeak(m.now()); ok {
-		values = append(values, metricValue{"MemoryUsed", "Megabytes", used})
+		values = append(values, Value{"MemoryUsed", "Megabytes", used})
 	}
 	return values
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,15 @@ func TestLinesKeepTheFormat(t *testing.T) {
 	}
 }
 
+// samples are the recorded values, as text.
+type samples []string
+
+func (all *samples) Record(s observe.Sample) {
+	for _, v := range s.Values {
+		*all = append(*all, fmt.Sprintf("%s Tier=%s server=%s = %v", v.Name, s.Label("Tier"), s.Label("server"), v.Value))
+	}
+}
+
 func TestMeter(t *testing.T) {
 	m := observe.NewMeter("portcullis", "mcp", fixed)
 	t.Run("a line has each name once", func(t *testing.T) {
@@ -123,6 +134,21 @@ func TestMeter(t *testing.T) {
 					t.Errorf("%s occurs %d times in %s", member, strings.Count(line, member), line)
 				}
 			}
+		}
+	})
+	t.Run("a recorder gets what the lines would have", func(t *testing.T) {
+		var got samples
+		m := observe.NewRecordingMeter(&got)
+		c := &observe.Counts{Called: observe.Target{Name: "notes:get_note", By: "read"}}
+		ctx := m.Begin(t.Context(), c)
+		m.Upstream(ctx, "notes", "available", "", 80*time.Millisecond)
+		lines := append(m.Request(c, 90*time.Millisecond, true), m.GivenUp(2)...)
+		want := []string{
+			"ToolCalls Tier=read server= = 1", "UpstreamOutcomes Tier= server=notes = 1", "UpstreamDuration Tier= server=notes = 80",
+			"Requests Tier= server= = 1", "Errors Tier= server= = 1", "Latency Tier= server= = 90", "NoticesGivenUp Tier= server= = 2",
+		}
+		if !slices.Equal(got, want) || lines != nil || m.Logs() {
+			t.Errorf("recorded %q, want %q; a line has %v", got, want, lines)
 		}
 	})
 	t.Run("long names are cut", func(t *testing.T) {
