@@ -76,6 +76,7 @@ type Dir struct {
 	unclean string // note about how the previous program ended; "": nothing
 
 	fault     error     // why the last line was not written properly; nil: the line was written
+	failures  int64     // writes of lines that failed since the start
 	lost      int       // lines that could not be written
 	since     time.Time // time of the first lost line
 	tried     time.Time // time of the last retry
@@ -174,6 +175,7 @@ func (d *Dir) writeLine(ctx context.Context, l Line) error {
 		return nil
 	}
 	d.fault = err
+	d.failures++
 	if d.lost++; d.lost == 1 {
 		d.since = now
 	}
@@ -182,6 +184,13 @@ func (d *Dir) writeLine(ctx context.Context, l Line) error {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "a line of the audit is lost", slog.Int("lost", d.lost), slog.Time("since", d.since), slog.Any("error", err))
 	}
 	return err
+}
+
+// Failures returns how many writes of a line failed.
+func (d *Dir) Failures() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failures
 }
 
 // write writes lines, all or none. Before them it writes any notes about the file.

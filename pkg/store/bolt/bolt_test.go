@@ -50,7 +50,13 @@ func open(t *testing.T, path string, now func() time.Time) *bolt.Store {
 
 func TestStore(t *testing.T) {
 	approvaltest.Run(t, func(t *testing.T) approval.Store {
-		return open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
+		s := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
+		t.Cleanup(func() {
+			if n := s.Failures(); n != 0 {
+				t.Errorf("a store that works counts %d failures", n)
+			}
+		})
+		return s
 	})
 }
 

@@ -197,6 +197,9 @@ func TestDamageWhileOpen(t *testing.T) {
 					t.Errorf("caller %d: %v, want ErrDamaged", i, err)
 				}
 			}
+			if n := s.Failures(); n < int64(len(errs)) {
+				t.Errorf("%d failures are counted, want one of each caller", n)
+			}
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}

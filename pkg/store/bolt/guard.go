@@ -67,6 +67,7 @@ func intact(path string, wait time.Duration) error {
 // because bbolt may have left it locked. For the same reason one transaction runs at a time,
 // so that no goroutine waits for a lock of bbolt.
 type guard struct {
+	store.FailureCount
 	path   string
 	turn   sync.Mutex // held by the transaction that runs; guards db, broken and read
 	db     *bbolt.DB
@@ -85,6 +86,7 @@ type write struct {
 
 // run calls transact, which must not start goroutines that touch the database.
 func (g *guard) run(transact func() error) (err error) {
+	defer func() { g.Note(err) }()
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	if g.broken != nil {

@@ -38,6 +38,7 @@ const (
 // A Store is an [object.Store] in a folder. The ETag of an object is the hex SHA-256 of its data,
 // so the objects in a copy of the folder have the same ETags.
 type Store struct {
+	store.FailureCount
 	root string
 
 	mu           sync.Mutex
@@ -51,9 +52,15 @@ var _ object.Store = (*Store)(nil)
 // missing.
 func New(root string) *Store { return &Store{root: root, sweptFolders: map[string]bool{}} }
 
+// wrap adds the failed operation to *err, and counts it if the store has failed.
+func (s *Store) wrap(err *error, format string, args ...any) {
+	s.Note(*err)
+	store.Wrap(err, format, args...)
+}
+
 // Get implements [object.Store].
 func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Object, err error) {
-	defer store.Wrap(&err, "get object %q", key)
+	defer s.wrap(&err, "get object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
 		return object.Object{}, err
 	}
@@ -79,7 +86,7 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Obje
 // Put implements [object.Store]. Writers of the folder in all processes take turns: no writer
 // writes between the check of the old version and the rename by another writer.
 func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error) {
-	defer store.Wrap(&err, "put object %q", key)
+	defer s.wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
 		return "", err
 	}
@@ -96,7 +103,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 
 // List implements [object.Store]. It reads every file, because the ETag depends on the data.
 func (s *Store) List(ctx context.Context, folder string) (etags map[string]string, err error) {
-	defer store.Wrap(&err, "list objects in %q", folder)
+	defer s.wrap(&err, "list objects in %q", folder)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(folder)); err != nil {
 		return nil, err
 	}
@@ -131,7 +138,7 @@ func (s *Store) List(ctx context.Context, folder string) (etags map[string]strin
 
 // Delete implements [object.Store]. It takes turns with other writers.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
-	defer store.Wrap(&err, "delete object %q", key)
+	defer s.wrap(&err, "delete object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
 		return err
 	}

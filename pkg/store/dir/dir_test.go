@@ -62,7 +62,15 @@ func count(s *dir.Store) error {
 }
 
 func TestStore(t *testing.T) {
-	objecttest.Run(t, func(t *testing.T) object.Store { return dir.New(filepath.Join(t.TempDir(), "not", "there", "yet")) })
+	objecttest.Run(t, func(t *testing.T) object.Store {
+		s := dir.New(filepath.Join(t.TempDir(), "not", "there", "yet"))
+		t.Cleanup(func() {
+			if n := s.Failures(); n != 0 {
+				t.Errorf("a store that works counts %d failures", n)
+			}
+		})
+		return s
+	})
 }
 
 func TestPutOfSeveralProcesses(t *testing.T) {
@@ -179,10 +187,14 @@ func TestPutThatFails(t *testing.T) {
 func TestUnreadableFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.OK(t, os.WriteFile(file, nil, 0o600))
-	if _, err := dir.New(file).Get(t.Context(), "a", ""); err == nil || errors.Is(err, object.ErrNotFound) {
+	s := dir.New(file)
+	if _, err := s.Get(t.Context(), "a", ""); err == nil || errors.Is(err, object.ErrNotFound) {
 		t.Errorf("Get in a file = %v, want an error that is not ErrNotFound", err)
 	}
-	if _, err := dir.New(file).Put(t.Context(), "a", nil, ""); err == nil {
+	if _, err := s.Put(t.Context(), "a", nil, ""); err == nil {
 		t.Error("Put into a file returns no error")
+	}
+	if n := s.Failures(); n != 2 {
+		t.Errorf("%d failures are counted, want 2", n)
 	}
 }

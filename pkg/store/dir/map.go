@@ -22,7 +22,7 @@ var _ object.Mapper = (*Store)(nil)
 // program makes the file shorter, this process ends. Map does not map the same file twice: the
 // pages of each mapping count as separate memory.
 func (s *Store) Map(ctx context.Context, key string) (_ []byte, err error) {
-	defer store.Wrap(&err, "map object %q", key)
+	defer s.wrap(&err, "map object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
 		return nil, err
 	}
