@@ -68,6 +68,7 @@ type Options struct {
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
 	Rest      time.Duration                // see the field Rest of [catalog.SyncOptions]
+	Syncs     bool                         // the program syncs soon after its start
 	Now       func() time.Time             // nil: time.Now
 	// start servers that are programs: the config is on the machine's own disk
 	Commands bool
@@ -192,7 +193,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	})
 	p.Gate = o.Gate
 	look := state.Options{
-		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Prefetch: o.Ahead, Full: p.Upstream.ProgramsFull,
+		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Prefetch: o.Ahead, AwaitsSync: o.Syncs, Full: p.Upstream.ProgramsFull,
 	}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
 		look.Audit, look.AuditSize = p.Calls.Fault, p.Calls.Size

@@ -16,6 +16,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
+// The paths that say how the process is. A server answers all of them, a function only HealthPath.
+const (
+	HealthPath = "/healthz" // can agents call tools?
+	LivePath   = "/livez"   // does the process work?
+	ReadyPath  = "/readyz"  // may it get requests?
+)
+
 // Public returns the handler of /mcp, of the well-known metadata, of /healthz, and of the document
 // about the gateway as an OAuth client.
 func (p *Program) Public() (*http.ServeMux, error) { return p.publicAt(p.Settings.BaseURL) }
@@ -30,7 +37,11 @@ func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 	mux.Handle("/", mcp) // also answers unknown paths, with a JSON-RPC error
 	mux.Handle("GET /mcp", p.explainToBrowser(mcp, base))
 	mux.Handle("GET /mcp/", p.explainToBrowser(mcp, base))
-	mux.HandleFunc("GET /healthz", p.healthz)
+	mux.HandleFunc("GET "+HealthPath, p.healthz)
+	if p.Timeouts.Holds { // a platform decides itself when a function is ready
+		mux.HandleFunc("GET "+LivePath, p.livez)
+		mux.HandleFunc("GET "+ReadyPath, p.readyz)
+	}
 	if doc := p.clientDocument(base); doc != nil {
 		mux.Handle("GET "+connection.DocumentPath, doc)
 	}
@@ -40,16 +51,42 @@ func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 // healthz returns the condition of the gateway in one word, the same for all callers. Only callers
 // that may read /admin/health get details. The status is 503 only if no tool can be called.
 func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
-	condition, status := p.States.Load(r.Context()).Health.Condition(), http.StatusOK
-	if condition == state.Failing {
-		status = http.StatusServiceUnavailable
+	condition := p.States.Load(r.Context()).Health.Condition()
+	writeCondition(w, condition != state.Failing, string(condition))
+}
+
+// livez answers while the process can answer. It reads no store, because a supervisor restarts a
+// process that does not answer, and a restart does not make a store work.
+func (p *Program) livez(w http.ResponseWriter, _ *http.Request) { writeCondition(w, true, "alive") }
+
+// readyz reports whether the gateway can answer requests: it has a config and a catalog, even if
+// they are old, and does not end.
+func (p *Program) readyz(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-p.ending:
+		writeCondition(w, false, "draining")
+		return
+	default:
 	}
+	if !p.States.Load(r.Context()).Ready() {
+		writeCondition(w, false, "not_ready")
+		return
+	}
+	writeCondition(w, true, "ready")
+}
+
+// writeCondition answers a check of the gateway's health: 200 if isGood is set, and otherwise 503.
+func writeCondition(w http.ResponseWriter, isGood bool, word string) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "{\"status\":%q}", condition) // the caller has gone if this fails
+	if isGood {
+		w.WriteHeader(http.StatusOK)
+	} else {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = fmt.Fprintf(w, "{\"status\":%q}", word) // the caller has gone if this fails
 }
 
 // explainToBrowser explains the endpoint to a person who opens it in a browser. mcp serves all

@@ -41,6 +41,9 @@ type Settings struct {
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks in which upstreams may be
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call /mcp
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
+	// PORTCULLIS_LOG_FORMAT, PORTCULLIS_METRICS_ADDR and related settings: only a program on a
+	// server uses them
+	Process Process
 	// PORTCULLIS_SYNC_FUNCTION: function that the admin API invokes to sync; "in-process": the
 	// admin function syncs
 	SyncFunction string
@@ -102,15 +105,13 @@ func Load(getenv func(string) string) (Settings, error) {
 		r.fault("PORTCULLIS_BASE_URL is not set: a REST API serves at your domain, and only " +
 			"this setting contains the domain")
 	}
-	s.SealKey, s.Traces, s.Fanout = r.sealKey(), r.traces(), r.fanout()
+	s.SealKey, s.Traces, s.Fanout, s.Process = r.sealKey(), r.traces(), r.fanout(), r.process()
 	s.Access = r.access(s.BaseURL, s.AdminURL, s.Streaming)
 	var err error
 	if s.AllowNets, err = egress.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {
 		r.fault("PORTCULLIS_ALLOW_NETS: %w", err)
 	}
-	if level := getenv("PORTCULLIS_LOG_LEVEL"); level != "" && s.LogLevel.UnmarshalText([]byte(level)) != nil {
-		r.fault("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", level)
-	}
+	s.LogLevel, s.Process.LogJSON = r.log()
 	return s, errors.Join(r.faults...)
 }
 

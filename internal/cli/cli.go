@@ -131,6 +131,8 @@ const (
 	exitFault = 1 // an error or a refusal
 	exitUsage = 2 // the command line is wrong
 	exitDrift = 3 // the compared things differ
+
+	exitSignal = 128 // plus the number of the second signal
 )
 
 // errDrift ends a command that has printed a difference between two things.
@@ -143,6 +145,9 @@ func exitCode(err error, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, errDrift):
 		return exitDrift
+	}
+	if _, logged := errors.AsType[loggedError](err); logged {
+		return exitFault
 	}
 	fmt.Fprintln(stderr, "portcullis:", err)
 	if _, usage := errors.AsType[*kong.ParseError](err); usage {

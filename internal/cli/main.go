@@ -16,8 +16,17 @@ import (
 
 // Main runs the program until it ends or gets a signal, and returns the exit code.
 func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop()
+		if s, ok := (<-signals).(syscall.Signal); ok {
+			os.Exit(exitSignal + int(s)) // a second signal ends the program at once
+		}
+	}()
 	err := run(ctx, os.Args[1:], &environment{
 		getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		terminal:    term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),

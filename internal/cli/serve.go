@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
@@ -59,45 +61,64 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	}
 	err := c.start(ctx, env)
 	if s, runs := folder.FindInfo(c.Dir); err != nil && runs && s.Client {
-		return fmt.Errorf("%w; process %d holds the folder: portcullis stdio started that gateway for a client, and it ends when the client has left and the first sync is over", err, s.PID)
+		err = fmt.Errorf(
+			"%w; process %d holds the folder: portcullis stdio started that gateway for a client, and it ends when the client has left and the first sync is over",
+			err,
+			s.PID,
+		)
+	}
+	if log, isJSON, _ := boot.LoadLog(env.getenv, env.stderr); isJSON && err != nil {
+		log.LogAttrs(ctx, slog.LevelError, "gateway ended", slog.Any("error", err))
+		return loggedError{err}
 	}
 	return err
 }
 
+// A loggedError is an error that the log already has.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
+
 // start listens, and runs the gateway.
 func (c serveCmd) start(ctx context.Context, env *environment) error {
-	listener, err := c.listen(ctx)
+	listener, err := listen(ctx, "--addr", c.Addr,
+		"if your gateway runs there, use that gateway; otherwise name another address")
 	if err != nil {
 		return err
 	}
 	// only a new folder needs disk space
 	if err = c.serveListener(ctx, listener, env); capacity.IsDiskFull(err) {
-		return fmt.Errorf("%w; the gateway was not started: a new folder needs room for its keys and its store: free some space, then start it again", err)
+		return fmt.Errorf(
+			"%w; the gateway was not started: a new folder needs room for its keys and its store: free some space, then start it again",
+			err,
+		)
 	}
 	return err
 }
 
-func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
+// listen listens at the address that a setting names. fix says what to do if another program does.
+func listen(ctx context.Context, setting, addr, fix string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("--addr %q: %w; nothing was started: if your gateway runs there, "+
-			"use that gateway; otherwise name another address", c.Addr, err)
+		return nil, fmt.Errorf("%s %q: %w; nothing was started: %s", setting, addr, err, fix)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--addr %q: %w", c.Addr, err)
+		return nil, fmt.Errorf("%s %q: %w", setting, addr, err)
 	}
 	return listener, nil
 }
 
 // serveListener answers requests to listener, and syncs, until ctx ends. It closes listener.
-func (c serveCmd) serveListener(ctx context.Context, listener net.Listener, env *environment) error {
+func (c serveCmd) serveListener(
+	ctx context.Context, listener net.Listener, env *environment,
+) error {
 	defer listener.Close()
 	addr := listener.Addr().(*net.TCPAddr) // every listener of "tcp" has this type
 	settings, err := folder.Settings(env.getenv, addr)
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
+	log := settings.Process.NewLog(env.stderr, settings.LogLevel)
 	collect := boot.TuneGC()
 	defer collect()
 	objects := dir.New(c.Dir)
@@ -126,10 +147,13 @@ func (c serveCmd) serveListener(ctx context.Context, listener net.Listener, env 
 	}
 	worker := notify.NewWorker()
 	p := stores.Build(settings, boot.Options{
-		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
-		Ending: ctx.Done(), Sends: true, Wake: worker.Wake, Rest: folder.SyncEvery, Gate: newGate(log),
+		Commands: c.AllowCommands, Progress: syncProgress(settings.Process, env.stderr), Owner: owner, Ahead: ahead,
+		Ending: ctx.Done(), Syncs: true, Sends: true, Wake: worker.Wake, Rest: folder.SyncEvery,
+		Gate: newGate(log),
 	})
-	here := folder.Info{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient}
+	here := folder.Info{
+		Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient,
+	}
 	here.NoAdmin = lacksAdmin(ctx, settings.Access, token.NewStore(stores.Approvals))
 	defer folder.KeepInfo(ctx, c.Dir, here, log)()
 	defer p.Counter.Start(ctx)()
@@ -145,13 +169,22 @@ func (c serveCmd) serveListener(ctx context.Context, listener net.Listener, env 
 		return err
 	}
 	env.client.ready(here.Address)
-	return serve(ctx, p, env.client.handler(handler), listener, func(ctx context.Context) {
+	return serve(ctx, p, env.client, handler, listener, func(ctx context.Context) {
 		if ahead.Ready() { // let waiting requests run first, if there is a catalog to answer them
 			p.Yielder.First(ctx)
 		}
 		collect()
 		syncLoop(ctx, p, servers, start, cmp.Or(env.look, lookEvery))
 	})
+}
+
+// syncProgress returns the function that prints the progress of a sync, or nil if standard error has
+// only JSON.
+func syncProgress(s boot.Process, stderr io.Writer) func(catalog.Progress) {
+	if s.LogJSON {
+		return nil
+	}
+	return newProgress(stderr, false, "syncing", "server").sync
 }
 
 // reachedAt returns the URL at which this machine reaches a listener.
@@ -165,7 +198,9 @@ func reachedAt(addr *net.TCPAddr) string {
 // owner returns the owner of the gateway. It returns nil if callers authenticate. It also returns
 // nil if other machines can reach the gateway, because a key in a folder and a plain cookie are
 // then too weak.
-func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger) (*boot.Owner, error) {
+func (c serveCmd) owner(
+	ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger,
+) (*boot.Owner, error) {
 	if !s.Access.Open() || !addr.IP.IsLoopback() {
 		return nil, nil //nolint:nilnil // a gateway without an owner is valid
 	}
@@ -174,11 +209,14 @@ func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr,
 }
 
 // serve answers requests and runs syncs until ctx ends.
-func serve(ctx context.Context, p *boot.Program, handler http.Handler, listener net.Listener, syncs func(context.Context)) (err error) {
+func serve(
+	ctx context.Context, p *boot.Program, client *clientGateway, handler http.Handler,
+	listener net.Listener, syncs func(context.Context),
+) (err error) {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	defer p.Tracer.Close(ctx)
-	server := newServer(requests, p.Gate.Handler(p.Yielder.Handler(handler)), p.Log)
+	server := newServer(requests, p.Gate.Handler(p.Yielder.Handler(client.handler(handler))), p.Log)
 	server.ConnContext = capacity.WithConn
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(p.Gate.Listener(listener)) }()
@@ -194,8 +232,17 @@ func serve(ctx context.Context, p *boot.Program, handler http.Handler, listener 
 	case err = <-failed:
 	}
 	cancel()
+	gate := p.Gate
+	if client != nil {
+		gate = nil // other clients start a gateway themselves once this one no longer listens
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		stop(context.WithoutCancel(ctx), server, gate, p.Settings.Process.Drain, endRequests, p.Log)
+	}()
 	<-synced
-	stop(context.WithoutCancel(ctx), server, patience, endRequests, p.Log)
+	<-drained
 	keepDecisions(context.WithoutCancel(ctx), p)
 	folder.EndServers(context.WithoutCancel(ctx), p.Upstream)
 	return err
@@ -213,7 +260,10 @@ func newGate(log *slog.Logger) *capacity.Gate {
 	// Read the pool of certificates now: Go reads it only once, and if no file descriptor were free
 	// then, the pool would stay empty.
 	_, _ = x509.SystemCertPool()
-	return capacity.NewGate(capacity.Detect(), &capacity.GateOptions{Health: "/healthz", Agents: "/mcp", Refuse: mcphttp.RefuseBusy, Log: log})
+	return capacity.NewGate(capacity.Detect(), &capacity.GateOptions{
+		Health: []string{boot.HealthPath, boot.LivePath, boot.ReadyPath},
+		Agents: "/mcp", Refuse: mcphttp.RefuseBusy, Log: log,
+	})
 }
 
 // newServer returns a server that cancels its requests when base ends. It does not limit the time
@@ -225,24 +275,4 @@ func newServer(base context.Context, h http.Handler, log *slog.Logger) *http.Ser
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
-}
-
-// patience is how long active requests may continue after a signal to stop. Supervisors usually
-// kill the program after 10 s.
-const patience = 6 * time.Second
-
-// stop waits for active requests. If requests take longer than patience, it cancels them, so that
-// they answer with an error. It closes their connections a second later.
-func stop(ctx context.Context, server *http.Server, patience time.Duration, cancel context.CancelFunc, log *slog.Logger) {
-	for _, limit := range []time.Duration{patience, time.Second} {
-		stopping, done := context.WithTimeout(ctx, limit)
-		err := server.Shutdown(stopping)
-		done()
-		if err == nil {
-			return
-		}
-		log.LogAttrs(ctx, slog.LevelWarn, "requests are cut short", slog.Any("error", err))
-		cancel()
-	}
-	_ = server.Close() // only connections remain, so the error does not matter
 }

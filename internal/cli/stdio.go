@@ -34,11 +34,9 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	o := relay.Options{Header: header, Token: secret.New(env.getenv(client.TokenVariable))}
-	level := slog.LevelInfo
-	if text := env.getenv("PORTCULLIS_LOG_LEVEL"); text != "" && level.UnmarshalText([]byte(text)) != nil {
-		return fmt.Errorf("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", text)
+	if o.Log, _, err = boot.LoadLog(env.getenv, env.stderr); err != nil {
+		return err
 	}
-	o.Log = slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level}))
 	if c.URL == "" {
 		return c.passOn(ctx, env, o)
 	}

@@ -52,14 +52,14 @@ type process struct {
 	stdout *bufio.Scanner
 }
 
-func startProcess(t *testing.T, dir string) *process {
+func startProcess(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
 	require.OK(t, err)
 	addr := local.Addr(t)
 	p := &process{program: &program{Client: agenttest.Client{T: t, URL: "http://" + addr}, dir: dir, out: &local.Buffer{}, log: &local.Buffer{}}}
 	p.cmd = exec.CommandContext(t.Context(), self, "serve", "--dir", dir, "--addr", addr)
-	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), env...)
 	p.cmd.Stderr = p.log
 	stdout, err := p.cmd.StdoutPipe()
 	require.OK(t, err)
@@ -72,6 +72,18 @@ func startProcess(t *testing.T, dir string) *process {
 func (p *process) terminate() string {
 	p.T.Helper()
 	require.OK(p.T, p.cmd.Process.Signal(syscall.SIGTERM))
+	return p.ends()
+}
+
+// drains waits until the program says that it drains.
+func (p *process) drains() {
+	p.T.Helper()
+	local.Until(p.T, "the gateway drains", func() bool { return p.Send("/readyz", "").Body == `{"status":"draining"}` })
+}
+
+// ends waits for the end of the program, and returns the remaining output; the exit code must be 0.
+func (p *process) ends() string {
+	p.T.Helper()
 	var rest strings.Builder
 	for p.stdout.Scan() {
 		rest.WriteString(p.stdout.Text() + "\n")
@@ -101,11 +113,61 @@ func TestSIGTERMDuringACall(t *testing.T) {
 	answered := make(chan agenttest.Result, 1)
 	go func() { answered <- p.Call("call_tool_read", map[string]any{"name": "s:wait"}) }()
 	<-called
-	// this is after the signal has arrived
-	time.AfterFunc(200*time.Millisecond, func() { close(release) })
-	p.terminate()
+	require.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.drains()
+	refused := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	if refused.Status != http.StatusServiceUnavailable || !strings.Contains(refused.Body, "the gateway is shutting down") {
+		t.Errorf("a new request gets %d %s", refused.Status, refused.Body)
+	}
+	for path, want := range map[string]int{"/livez": 200, "/healthz": 200} {
+		if got := p.Send(path, ""); got.Status != want {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
+		}
+	}
+	close(release)
+	p.ends()
 	if got := <-answered; got.IsError || got.Text != "it was worth it" {
 		t.Errorf("the active call answers %s", got.Raw)
+	}
+}
+
+// A second signal ends the program at once.
+func TestSecondSIGTERM(t *testing.T) {
+	t.Parallel()
+	called := make(chan struct{})
+	s := upstreamtest.New(t, upstreamtest.Options{
+		Tools: []json.RawMessage{upstreamtest.Tool("wait", "Wait.", `{"readOnlyHint":true}`)},
+		Call: func(ctx context.Context, _ upstreamtest.Call) (json.RawMessage, error) {
+			close(called)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
+	p := startProcess(t, dir, "PORTCULLIS_DRAIN=1h")
+	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
+	}
+	gone := make(chan error, 1)
+	go func() {
+		resp, err := http.Post(p.URL+"/mcp", "application/json", strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"s:wait"}}}`))
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		gone <- err
+	}()
+	<-called
+	require.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.drains()
+	require.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	if err := <-gone; err == nil {
+		t.Error("the running call got an answer")
+	}
+	for p.stdout.Scan() {
+	}
+	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != exitSignal+int(syscall.SIGTERM) {
+		t.Errorf("after a second signal: %v\n%s", err, p.log)
 	}
 }
 
@@ -170,7 +232,7 @@ func TestStopEndsEndlessRequest(t *testing.T) {
 		}()
 		<-begun
 		log := &local.Buffer{}
-		stop(t.Context(), s.Config, time.Millisecond, cancel, slog.New(slog.NewTextHandler(log, nil)))
+		stop(t.Context(), s.Config, nil, time.Millisecond, cancel, slog.New(slog.NewTextHandler(log, nil)))
 		if err := <-ended; (err == nil) != listens {
 			t.Errorf("a request that handles cancellation: %t, ends with %v", listens, err)
 		}

@@ -76,7 +76,7 @@ func newGateway(
 	if getenv("PORTCULLIS_LOG_LEVEL") != "" {
 		level = settings.LogLevel
 	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	log := settings.Process.NewLog(stderr, level)
 	o, err := open(dir, settings, Glance, log, how.ReadOnly)
 	if err != nil {
 		return nil, err

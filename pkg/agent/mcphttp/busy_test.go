@@ -27,6 +27,35 @@ func TestRefuseBusy(t *testing.T) {
 	}
 }
 
+// Once the program ends, new requests are refused. A running call still gets the answer to its
+// question, and ends.
+func TestRequestsDuringTheEnd(t *testing.T) {
+	o, ending, log := laptop(), make(chan struct{}), &logbook{}
+	o.Ending, o.Log = ending, log.logger()
+	h := newHandler(t, &backend{talk: asks("elicitation/create", `{}`)}, o)
+	id := begin(t, h, `"elicitation":{}`)
+	running := call(t, h, in(id, legacy.request(t, "tools/call", `"name":"echo"`)))
+	question := running.question(t)
+	close(ending)
+	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":503,"message":"the gateway is shutting down, and did nothing with this request: send it again in a few seconds"}}`
+	for _, r := range []*http.Request{
+		in(id, legacy.request(t, "tools/call", `"name":"echo"`)), modern.request(t, "tools/call", `"name":"echo"`),
+		modern.request(t, "tools/list", ""), legacy.request(t, "ping", ""),
+	} {
+		got := send(h, r)
+		if got.status != http.StatusServiceUnavailable || got.body != want || got.header.Get("Retry-After") != "5" {
+			t.Errorf("%d %v %s", got.status, got.header, got.body)
+		}
+	}
+	accepted(t, send(h, answer(t, id, `"`+question+`"`, `"result":{"action":"accept"}`)))
+	if got := running.next(); !strings.Contains(got, `"said":{"action":"accept"}`) {
+		t.Errorf("the running call answers %s", got)
+	}
+	if s := log.String(); strings.Contains(s, `"level":"ERROR"`) {
+		t.Errorf("the log reports an error: %s", s)
+	}
+}
+
 // Streams above the gate's limit are refused. Streams below the limit do not count as
 // requests in flight.
 func TestHeldByTheGate(t *testing.T) {

@@ -201,6 +201,9 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
+	if h.stopping() && !q.msg.IsNotification() { // an answer or a notification may belong to a running call
+		return ending()
+	}
 	if err := h.admit(q.msg, q.modern); err != nil {
 		return err
 	}

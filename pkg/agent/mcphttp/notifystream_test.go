@@ -394,6 +394,7 @@ func TestCutShort(t *testing.T) {
 					r.Header.Set("Mcp-Name", "echo")
 					answered := make(chan reply)
 					go func() { answered <- send(h, r) }()
+					synctest.Wait()
 					close(ending)
 					time.Sleep(6 * time.Second)
 					end()

@@ -78,6 +78,9 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 	attrs = []slog.Attr{
 		slog.Int("http_status", code), slog.Int("code", err.Code), slog.String("refusal", clip(err.Message)),
 	}
+	if errors.Is(err.Err, errEnding) { // nothing failed
+		return slog.LevelInfo, false, attrs
+	}
 	if err.Err != nil {
 		attrs = append(attrs, slog.Any("error", err.Err))
 	}

@@ -29,6 +29,18 @@ func tooBusy() *mcp.Error {
 
 var errBusy = errors.New("too many requests are in flight")
 
+// endingRetry is how long a client waits before it sends a request to the gateway's next process.
+const endingRetry = 5 * time.Second
+
+// ending returns the refusal of a request that came after the program began to end.
+func ending() *mcp.Error {
+	e := refuse(http.StatusServiceUnavailable, "the gateway is shutting down, and did nothing with this request: send it again in a few seconds")
+	e.RetryAfter, e.Err = endingRetry, errEnding
+	return e
+}
+
+var errEnding = errors.New("the program is ending")
+
 // RefuseBusy answers a request with 503 because too many requests are in flight. Call it before you
 // read the body of the request.
 func RefuseBusy(w http.ResponseWriter, r *http.Request) {

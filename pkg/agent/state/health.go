@@ -70,6 +70,7 @@ type Part struct {
 type Syncs struct {
 	At     time.Time        // end of the last successful sync; zero: unknown
 	Every  time.Duration    // interval of syncs; 0: unknown
+	First  bool             // the first sync of this process has not ended
 	Failed *catalog.Failure // the last failure; nil: no sync has failed since At
 }
 

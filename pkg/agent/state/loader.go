@@ -25,6 +25,7 @@ type Options struct {
 	SyncEvery    time.Duration    // interval of syncs; 0: unknown, so a catalog never counts as old
 	Retry        time.Duration    // 5 s: when to retry a failed read
 	Prefetch     *Prefetch        // of the same objects; nil: the first request reads everything
+	AwaitsSync   bool             // this process syncs soon, so a catalog may be missing until then
 	Audit        func() error     // why audit lines cannot be written; nil: no call waits for them
 
 	// Timeout is how long a request waits for objects, and for approvals: 2 s. The timeout is five
@@ -80,6 +81,7 @@ type Loader struct {
 	due   atomic.Pointer[deadline] // when to read again; set before state
 
 	failed atomic.Pointer[catalog.Failure]  // of the last sync here; nil: it succeeded, or there was none
+	ended  atomic.Bool                      // a sync has ended here
 	synced atomic.Pointer[catalog.Snapshot] // from a sync in this process; nil: none
 	next   atomic.Pointer[chan struct{}]    // closed when another catalog is in use
 
@@ -122,6 +124,7 @@ func (l *Loader) SyncEnded(f *catalog.Failure, snap *catalog.Snapshot) {
 		failure.Since = last.Since
 		f = &failure
 	}
+	l.ended.Store(true)
 	l.failed.Store(f)
 	l.synced.Store(snap)
 }
@@ -166,6 +169,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	}
 	prev := l.Current()
 	s := next.build(now, l.o, prev, l.base)
+	s.Health.Sync.First = l.o.AwaitsSync && !l.ended.Load()
 	s.Health.Sync.Failed = s.Health.Sync.failure(l.failed.Load())
 	if l.o.Audit != nil {
 		s.Health.Audit = l.o.Audit()

@@ -225,15 +225,19 @@ func (h Health) policy(rs *reasons) {
 func (h Health) catalog(rs *reasons) {
 	p := h.Catalog
 	c, use := inUse(p, "there are no tools")
+	lacks := c // until a sync ends
+	if h.Sync.First {
+		lacks = Degraded
+	}
 	switch {
 	case p.Err == nil, missing(p.Err) && !h.Config.InUse, p.InUse && capacity.IsDescriptors(p.Err): // without a config there is nothing to sync
 	case missing(p.Err) && !p.InUse:
-		rs.add("catalog_missing", c, "No sync has succeeded yet, so no tool is known.", "Wait for the first sync."+seeSync)
+		rs.add("catalog_missing", lacks, "No sync has succeeded yet, so no tool is known.", "Wait for the first sync."+seeSync)
 	case errors.Is(p.Err, catalog.ErrNewer):
 		rs.add("catalog_newer", c, "The stored tool catalog was made by a newer version of the program, and this version leaves it unchanged."+use,
 			"Run the newer version again. To stay with this version, delete "+catalog.CurrentKey+": the next sync makes a new catalog from the servers and the approval records.")
 	case errors.Is(p.Err, catalog.ErrUnusable):
-		rs.add("catalog_unusable", c, "The stored tool catalog is damaged, or another version wrote it."+use, "The next sync replaces it."+seeSync)
+		rs.add("catalog_unusable", lacks, "The stored tool catalog is damaged, or another version wrote it."+use, "The next sync replaces it."+seeSync)
 	default:
 		rs.add("catalog_unread", c, "The stored tool catalog cannot be read."+use, seeStore)
 	}

@@ -67,6 +67,11 @@ var troubles = []struct {
 	{"policy refused", "policy_refused", state.Degraded, func(h *state.Health) { h.Policy.Err = faults(1) }},
 	{"policy gone", "policy_gone", state.Degraded, func(h *state.Health) { h.Policy.Err = gone("policy") }},
 	{"no sync has ended", "catalog_missing", state.Failing, func(h *state.Health) { h.Catalog = none(gone("catalog")) }},
+	{"the first sync runs", "catalog_missing", state.Degraded, func(h *state.Health) { h.Catalog, h.Sync = none(gone("catalog")), state.Syncs{First: true} }},
+	{"the first sync runs, catalog unusable", "catalog_unusable", state.Degraded, func(h *state.Health) {
+		h.Catalog, h.Sync = none(catalog.ErrUnusable), state.Syncs{First: true}
+	}},
+	{"the first sync runs, catalog unread", "catalog_unread", state.Failing, func(h *state.Health) { h.Catalog, h.Sync = none(errDown), state.Syncs{First: true} }},
 	{"catalog unusable", "catalog_unusable", state.Failing, func(h *state.Health) { h.Catalog = none(catalog.ErrUnusable) }},
 	{"catalog unusable, an older one in use", "catalog_unusable", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrUnusable }},
 	{"catalog of a newer program", "catalog_newer", state.Failing, func(h *state.Health) {

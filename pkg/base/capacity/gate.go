@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,12 +24,14 @@ const (
 
 	logEvery = time.Minute
 
+	drainPoll = 20 * time.Millisecond // between two looks at the requests in flight
+
 	mostBody = 8 << 20 // bytes; a longer body is refused before it is read
 )
 
 // GateOptions are the settings of a [Gate]. A field with its zero value uses the default.
 type GateOptions struct {
-	Health string           // path that is always answered; "": none
+	Health []string         // paths that are always answered
 	Agents string           // prefix of agents' paths; other requests get a quarter of the memory
 	Refuse http.HandlerFunc // answers refused requests, with Retry-After set; nil: 503 as text
 	Now    func() time.Time // nil: time.Now
@@ -101,6 +104,29 @@ type slot struct {
 
 type slotKey struct{}
 
+// Drain waits until no request is in flight, except streams and health requests, or until ctx ends.
+// It returns how many are in flight.
+func (g *Gate) Drain(ctx context.Context) int {
+	if g == nil {
+		return 0
+	}
+	look := time.NewTicker(drainPoll)
+	defer look.Stop()
+	for {
+		g.mu.Lock()
+		left := g.requests
+		g.mu.Unlock()
+		if left == 0 {
+			return 0
+		}
+		select {
+		case <-ctx.Done():
+			return left
+		case <-look.C:
+		}
+	}
+}
+
 // slotOf returns the slot of the request of ctx. It returns nil if the request has no slot or has
 // released it.
 func slotOf(ctx context.Context) *slot {
@@ -117,7 +143,7 @@ func (g *Gate) Handler(h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := &slot{g: g, isHealth: g.o.Health != "" && r.URL.Path == g.o.Health}
+		s := &slot{g: g, isHealth: slices.Contains(g.o.Health, r.URL.Path)}
 		s.isOther = !s.isHealth && !strings.HasPrefix(r.URL.Path, g.o.Agents)
 		s.conn, _ = r.Context().Value(connKey{}).(*conn)
 		if s.cost = requestCost + bodyCost*min(max(0, r.ContentLength), mostBody); s.isHealth {

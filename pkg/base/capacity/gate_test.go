@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -28,7 +30,7 @@ func newBounded(t *testing.T, n int, do func(*http.Request) bool) *bounded {
 	t.Helper()
 	l := capacity.Limits{Memory: int64(n) * 80 << 10, Descriptors: 1 << 20}
 	b := &bounded{
-		Gate: capacity.NewGate(l, &capacity.GateOptions{Health: "/healthz", Agents: "/mcp"}),
+		Gate: capacity.NewGate(l, &capacity.GateOptions{Health: []string{"/healthz"}, Agents: "/mcp"}),
 		t:    t, begun: make(chan bool), end: make(chan bool),
 	}
 	b.h = b.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,6 +88,34 @@ func TestGateBoundsRequests(t *testing.T) {
 	if f.MaxRequests != 40 || f.Refused != 1 || !f.IsRefusing || f.IsShort {
 		t.Errorf("facts %+v", f)
 	}
+}
+
+// Drain waits for requests in flight, but not for health requests and streams.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBounded(t, 40, func(r *http.Request) bool {
+			return r.URL.Path != "/mcp" || r.ContentLength != 1 || capacity.Hold(r.Context())
+		})
+		b.start(post(1))
+		b.start(httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody))
+		if left := b.Drain(t.Context()); left != 0 {
+			t.Errorf("%d requests are in flight, want 0", left)
+		}
+		b.start(post(0))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if left := b.Drain(ctx); left != 1 || ctx.Err() == nil {
+			t.Errorf("%d requests are in flight, want 1", left)
+		}
+		time.AfterFunc(time.Minute, func() {
+			for range 3 {
+				b.end <- true
+			}
+		})
+		if left := b.Drain(t.Context()); left != 0 {
+			t.Errorf("%d requests are in flight, want 0", left)
+		}
+	})
 }
 
 // Long bodies count with their length, whether or not a header says the length.
