@@ -62,7 +62,8 @@ type Copier interface {
 
 // Options holds the settings in which the programs differ. The zero Options is valid.
 type Options struct {
-	Function  string                       // dimension of the metrics: mcp, sync, admin, work, assemble; "": none in the log
+	// Function is a dimension of the metrics in the log: mcp, sync, admin, work, assemble; "": none
+	Function  string
 	Log       *slog.Logger                 // nil: none
 	Secrets   secret.Source                // nil: the secrets in the environment
 	RequestID func(context.Context) string // nil: none
@@ -193,7 +194,8 @@ func New(s Settings, stores Stores, o Options) *Program {
 	})
 	p.Gate = o.Gate
 	look := state.Options{
-		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Prefetch: o.Ahead, AwaitsSync: o.Syncs, Full: p.Upstream.ProgramsFull,
+		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Prefetch: o.Ahead, AwaitsSync: o.Syncs,
+		Full: p.Upstream.ProgramsFull,
 	}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
 		look.Audit, look.AuditSize = p.Calls.Fault, p.Calls.Size

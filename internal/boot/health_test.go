@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A process that works is alive. It is ready once it has a catalog, until it drains. While its first
-// sync runs, it is not failing.
+// A process that works is alive. It is ready once it has a catalog, until it drains. While its
+// first sync runs, it is not failing.
 func TestReadiness(t *testing.T) {
 	objects, ending := &objecttest.Mem{}, make(chan struct{})
 	_, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}}`), "")

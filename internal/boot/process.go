@@ -103,7 +103,8 @@ func (p Process) CheckMetrics(addr *net.TCPAddr) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"%s %q: other machines can reach this address, so /metrics needs a token: set %s (make one with openssl rand -hex 32), or listen on 127.0.0.1",
+		"%s %q: other machines can reach this address, so /metrics needs a token: set %s "+
+			"(make one with openssl rand -hex 32), or listen on 127.0.0.1",
 		MetricsAddrSetting,
 		p.MetricsAddr,
 		metricsTokenSetting,

@@ -18,18 +18,25 @@ func loadProcess(settings string) (Process, error) {
 
 // Each bad value causes a fault that names the setting and what to set.
 func TestFaultsOfProcess(t *testing.T) {
-	for settings, want := range map[string][]string{
-		"PORTCULLIS_LOG_FORMAT=JSON":                                             {`PORTCULLIS_LOG_FORMAT "JSON"`, "want text or json"},
-		"PORTCULLIS_DRAIN=20":                                                    {`PORTCULLIS_DRAIN "20"`, "such as 20s"},
-		"PORTCULLIS_DRAIN=-1s":                                                   {`PORTCULLIS_DRAIN "-1s"`, "from 0s"},
-		"PORTCULLIS_DRAIN=2h":                                                    {`PORTCULLIS_DRAIN "2h"`, "to 1h"},
-		"PORTCULLIS_METRICS_ADDR=9464":                                           {`PORTCULLIS_METRICS_ADDR "9464"`, "want HOST:PORT"},
-		"PORTCULLIS_METRICS_ADDR=:http":                                          {`PORTCULLIS_METRICS_ADDR ":http"`, "such as 127.0.0.1:9464"},
-		"PORTCULLIS_METRICS_ADDR=:70000":                                         {`PORTCULLIS_METRICS_ADDR ":70000"`},
-		"PORTCULLIS_METRICS_TOKEN=made-up-1":                                     {"PORTCULLIS_METRICS_TOKEN", "PORTCULLIS_METRICS_ADDR is not"},
-		"PORTCULLIS_METRICS_ADDR=:9464 PORTCULLIS_METRICS_TOKEN=made-up-1":       {"PORTCULLIS_METRICS_TOKEN has 9 characters, want at least 24", "openssl rand"},
-		"PORTCULLIS_LOG_FORMAT=xml PORTCULLIS_DRAIN=x PORTCULLIS_METRICS_ADDR=x": {"LOG_FORMAT", "DRAIN", "METRICS_ADDR"},
+	for _, test := range [][]string{ // the settings, and parts of the fault
+		{"PORTCULLIS_LOG_FORMAT=JSON", `PORTCULLIS_LOG_FORMAT "JSON"`, "want text or json"},
+		{"PORTCULLIS_DRAIN=20", `PORTCULLIS_DRAIN "20"`, "such as 20s"},
+		{"PORTCULLIS_DRAIN=-1s", `PORTCULLIS_DRAIN "-1s"`, "from 0s"},
+		{"PORTCULLIS_DRAIN=2h", `PORTCULLIS_DRAIN "2h"`, "to 1h"},
+		{"PORTCULLIS_METRICS_ADDR=9464", `PORTCULLIS_METRICS_ADDR "9464"`, "want HOST:PORT"},
+		{"PORTCULLIS_METRICS_ADDR=:http", `PORTCULLIS_METRICS_ADDR ":http"`, "127.0.0.1:9464"},
+		{"PORTCULLIS_METRICS_ADDR=:70000", `PORTCULLIS_METRICS_ADDR ":70000"`},
+		{"PORTCULLIS_METRICS_TOKEN=made-up-1", "_TOKEN is set", "PORTCULLIS_METRICS_ADDR is not"},
+		{
+			"PORTCULLIS_METRICS_ADDR=:9464 PORTCULLIS_METRICS_TOKEN=made-up-1",
+			"PORTCULLIS_METRICS_TOKEN has 9 characters, want at least 24", "openssl rand",
+		},
+		{
+			"PORTCULLIS_LOG_FORMAT=xml PORTCULLIS_DRAIN=x PORTCULLIS_METRICS_ADDR=x",
+			"LOG_FORMAT", "DRAIN", "METRICS_ADDR",
+		},
 	} {
+		settings, want := test[0], test[1:]
 		_, err := loadProcess(settings)
 		if err == nil {
 			t.Errorf("%s is accepted", settings)
@@ -55,7 +62,8 @@ func TestLoadProcess(t *testing.T) {
 	}
 	token := strings.Repeat("x", leastToken)
 	p, err = loadProcess(
-		"PORTCULLIS_LOG_FORMAT=json PORTCULLIS_DRAIN=0s PORTCULLIS_METRICS_ADDR=[::1]:0 PORTCULLIS_METRICS_TOKEN=" + token,
+		"PORTCULLIS_LOG_FORMAT=json PORTCULLIS_DRAIN=0s PORTCULLIS_METRICS_ADDR=[::1]:0 " +
+			"PORTCULLIS_METRICS_TOKEN=" + token,
 	)
 	require.OK(t, err)
 	if !p.LogJSON || p.MetricsAddr != "[::1]:0" || p.MetricsToken.Reveal() != token ||

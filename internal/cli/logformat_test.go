@@ -18,7 +18,8 @@ func messagesOf(t *testing.T, log string) (messages []string) {
 	t.Helper()
 	for line := range strings.Lines(log) {
 		var l struct{ Time, Level, Msg string }
-		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Time == "" || l.Level == "" || l.Msg == "" {
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Time == "" || l.Level == "" ||
+			l.Msg == "" {
 			t.Errorf("%q is no line of a JSON log: %v", line, err)
 		}
 		messages = append(messages, l.Msg)
@@ -33,7 +34,14 @@ func TestJSONLog(t *testing.T) {
 	t.Run("a start and an end", func(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{})
 		dir := t.TempDir()
-		programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}, "x": {"command": "no\nprogram"}}}`, s.URL))
+		programtest.WriteConfig(
+			t,
+			dir,
+			fmt.Sprintf(
+				`{"mcpServers": {"s": {"url": %q}, "x": {"command": "no\nprogram"}}}`,
+				s.URL,
+			),
+		)
 		p := startWith(t, env, dir)
 		p.Call("retrieve_tools", `{"query":"a\nb"}`)
 		require.OK(t, p.stop())
@@ -49,13 +57,18 @@ func TestJSONLog(t *testing.T) {
 		require.OK(t, err)
 		defer l.Close()
 		log := &local.Buffer{}
-		err = run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--addr", l.Addr().String()}, &environment{
-			getenv: func(name string) string { return env[name] }, stdout: log, stderr: log,
-		})
+		err = run(
+			t.Context(),
+			[]string{"serve", "--dir", t.TempDir(), "--addr", l.Addr().String()},
+			&environment{
+				getenv: func(name string) string { return env[name] }, stdout: log, stderr: log,
+			},
+		)
 		if code := exitCode(err, log); code != exitFault {
 			t.Errorf("exit code %d", code)
 		}
-		if got := messagesOf(t, log.String()); len(got) != 1 || !strings.Contains(log.String(), "nothing was started") {
+		if got := messagesOf(t, log.String()); len(got) != 1 ||
+			!strings.Contains(log.String(), "nothing was started") {
 			t.Errorf("the log is %s", log)
 		}
 	})

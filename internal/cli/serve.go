@@ -62,7 +62,8 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	err := c.start(ctx, env)
 	if s, runs := folder.FindInfo(c.Dir); err != nil && runs && s.Client {
 		err = fmt.Errorf(
-			"%w; process %d holds the folder: portcullis stdio started that gateway for a client, and it ends when the client has left and the first sync is over",
+			"%w; process %d holds the folder: portcullis stdio started that gateway for a client, "+
+				"and it ends when the client has left and the first sync is over",
 			err,
 			s.PID,
 		)
@@ -89,7 +90,8 @@ func (c serveCmd) start(ctx context.Context, env *environment) error {
 	// only a new folder needs disk space
 	if err = c.serveListener(ctx, listener, env); capacity.IsDiskFull(err) {
 		return fmt.Errorf(
-			"%w; the gateway was not started: a new folder needs room for its keys and its store: free some space, then start it again",
+			"%w; the gateway was not started: a new folder needs room for its keys and its store: "+
+				"free some space, then start it again",
 			err,
 		)
 	}
@@ -118,6 +120,11 @@ func (c serveCmd) serveListener(
 	if err != nil {
 		return err
 	}
+	measured, err := listenMetrics(ctx, settings.Process)
+	if err != nil {
+		return err
+	}
+	defer measured.close()
 	log := settings.Process.NewLog(env.stderr, settings.LogLevel)
 	collect := boot.TuneGC()
 	defer collect()
@@ -147,9 +154,10 @@ func (c serveCmd) serveListener(
 	}
 	worker := notify.NewWorker()
 	p := stores.Build(settings, boot.Options{
-		Commands: c.AllowCommands, Progress: syncProgress(settings.Process, env.stderr), Owner: owner, Ahead: ahead,
-		Ending: ctx.Done(), Syncs: true, Sends: true, Wake: worker.Wake, Rest: folder.SyncEvery,
-		Gate: newGate(log),
+		Commands: c.AllowCommands, Progress: syncProgress(settings.Process, env.stderr),
+		Owner: owner, Ahead: ahead, Ending: ctx.Done(), Syncs: true, Sends: true,
+		Wake: worker.Wake, Rest: folder.SyncEvery,
+		Gate: newGate(log), Recorder: measured.recorder(),
 	})
 	here := folder.Info{
 		Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient,
@@ -168,6 +176,7 @@ func (c serveCmd) serveListener(
 	if err != nil {
 		return err
 	}
+	defer measured.serve(ctx, p, stores)()
 	env.client.ready(here.Address)
 	return serve(ctx, p, env.client, handler, listener, func(ctx context.Context) {
 		if ahead.Ready() { // let waiting requests run first, if there is a catalog to answer them
@@ -178,8 +187,8 @@ func (c serveCmd) serveListener(
 	})
 }
 
-// syncProgress returns the function that prints the progress of a sync, or nil if standard error has
-// only JSON.
+// syncProgress returns the function that prints the progress of a sync, or nil if standard error
+// has only JSON.
 func syncProgress(s boot.Process, stderr io.Writer) func(catalog.Progress) {
 	if s.LogJSON {
 		return nil

@@ -78,7 +78,9 @@ func (p *process) terminate() string {
 // drains waits until the program says that it drains.
 func (p *process) drains() {
 	p.T.Helper()
-	local.Until(p.T, "the gateway drains", func() bool { return p.Send("/readyz", "").Body == `{"status":"draining"}` })
+	local.Until(p.T, "the gateway drains", func() bool {
+		return p.Send("/readyz", "").Body == `{"status":"draining"}`
+	})
 }
 
 // ends waits for the end of the program, and returns the remaining output; the exit code must be 0.
@@ -116,7 +118,7 @@ func TestSIGTERMDuringACall(t *testing.T) {
 	require.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	p.drains()
 	refused := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	if refused.Status != http.StatusServiceUnavailable || !strings.Contains(refused.Body, "the gateway is shutting down") {
+	if refused.Status != 503 || !strings.Contains(refused.Body, "the gateway is shutting down") {
 		t.Errorf("a new request gets %d %s", refused.Status, refused.Body)
 	}
 	for path, want := range map[string]int{"/livez": 200, "/healthz": 200} {
@@ -144,14 +146,16 @@ func TestSecondSIGTERM(t *testing.T) {
 		},
 	})
 	dir := t.TempDir()
-	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
+	config := fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL)
+	programtest.WriteConfig(t, dir, config)
 	p := startProcess(t, dir, "PORTCULLIS_DRAIN=1h")
 	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
 	}
 	gone := make(chan error, 1)
 	go func() {
 		resp, err := http.Post(p.URL+"/mcp", "application/json", strings.NewReader(
-			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"s:wait"}}}`))
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call",`+
+				`"params":{"name":"call_tool_read","arguments":{"name":"s:wait"}}}`))
 		if err == nil {
 			err = resp.Body.Close()
 		}
@@ -232,7 +236,8 @@ func TestStopEndsEndlessRequest(t *testing.T) {
 		}()
 		<-begun
 		log := &local.Buffer{}
-		stop(t.Context(), s.Config, nil, time.Millisecond, cancel, slog.New(slog.NewTextHandler(log, nil)))
+		logger := slog.New(slog.NewTextHandler(log, nil))
+		stop(t.Context(), s.Config, nil, time.Millisecond, cancel, logger)
 		if err := <-ended; (err == nil) != listens {
 			t.Errorf("a request that handles cancellation: %t, ends with %v", listens, err)
 		}

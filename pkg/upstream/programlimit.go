@@ -193,3 +193,13 @@ func (o *operation) withLost(call Call, result json.RawMessage) json.RawMessage 
 	}
 	return withText(result, note)
 }
+
+// Running returns how many sessions with servers this process keeps, and how many programs run.
+func (c *Client) Running() (sessions, programs int) {
+	if c.programs != nil {
+		c.programs.mu.Lock()
+		defer c.programs.mu.Unlock()
+		programs = len(c.programs.all)
+	}
+	return c.sessions.len(), programs
+}

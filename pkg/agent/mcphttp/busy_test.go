@@ -37,13 +37,15 @@ func TestRequestsDuringTheEnd(t *testing.T) {
 	running := call(t, h, in(id, legacy.request(t, "tools/call", `"name":"echo"`)))
 	question := running.question(t)
 	close(ending)
-	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":503,"message":"the gateway is shutting down, and did nothing with this request: send it again in a few seconds"}}`
+	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":503,"message":"the gateway is shutting ` +
+		`down, and did nothing with this request: send it again in a few seconds"}}`
 	for _, r := range []*http.Request{
-		in(id, legacy.request(t, "tools/call", `"name":"echo"`)), modern.request(t, "tools/call", `"name":"echo"`),
+		in(id, legacy.request(t, "tools/call", `"name":"echo"`)),
+		modern.request(t, "tools/call", `"name":"echo"`),
 		modern.request(t, "tools/list", ""), legacy.request(t, "ping", ""),
 	} {
 		got := send(h, r)
-		if got.status != http.StatusServiceUnavailable || got.body != want || got.header.Get("Retry-After") != "5" {
+		if got.status != 503 || got.body != want || got.header.Get("Retry-After") != "5" {
 			t.Errorf("%d %v %s", got.status, got.header, got.body)
 		}
 	}

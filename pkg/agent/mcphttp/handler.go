@@ -201,7 +201,8 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
-	if h.stopping() && !q.msg.IsNotification() { // an answer or a notification may belong to a running call
+	// an answer or a notification may belong to a running call
+	if h.stopping() && !q.msg.IsNotification() {
 		return ending()
 	}
 	if err := h.admit(q.msg, q.modern); err != nil {

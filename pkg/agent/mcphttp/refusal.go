@@ -34,7 +34,8 @@ const endingRetry = 5 * time.Second
 
 // ending returns the refusal of a request that came after the program began to end.
 func ending() *mcp.Error {
-	e := refuse(http.StatusServiceUnavailable, "the gateway is shutting down, and did nothing with this request: send it again in a few seconds")
+	e := refuse(http.StatusServiceUnavailable, "the gateway is shutting down, and did nothing "+
+		"with this request: send it again in a few seconds")
 	e.RetryAfter, e.Err = endingRetry, errEnding
 	return e
 }

@@ -29,6 +29,11 @@ func well() state.Health {
 	}
 }
 
+// first returns the change of a gateway that cannot read a catalog while its first sync runs.
+func first(err error) func(*state.Health) {
+	return func(h *state.Health) { h.Catalog, h.Sync = none(err), state.Syncs{First: true} }
+}
+
 // troubles are changes to a healthy gateway, each with the codes of the reasons that Reasons must
 // return, the worst first.
 var troubles = []struct {
@@ -67,11 +72,9 @@ var troubles = []struct {
 	{"policy refused", "policy_refused", state.Degraded, func(h *state.Health) { h.Policy.Err = faults(1) }},
 	{"policy gone", "policy_gone", state.Degraded, func(h *state.Health) { h.Policy.Err = gone("policy") }},
 	{"no sync has ended", "catalog_missing", state.Failing, func(h *state.Health) { h.Catalog = none(gone("catalog")) }},
-	{"the first sync runs", "catalog_missing", state.Degraded, func(h *state.Health) { h.Catalog, h.Sync = none(gone("catalog")), state.Syncs{First: true} }},
-	{"the first sync runs, catalog unusable", "catalog_unusable", state.Degraded, func(h *state.Health) {
-		h.Catalog, h.Sync = none(catalog.ErrUnusable), state.Syncs{First: true}
-	}},
-	{"the first sync runs, catalog unread", "catalog_unread", state.Failing, func(h *state.Health) { h.Catalog, h.Sync = none(errDown), state.Syncs{First: true} }},
+	{"the first sync runs", "catalog_missing", state.Degraded, first(gone("catalog"))},
+	{"the first sync, unusable", "catalog_unusable", state.Degraded, first(catalog.ErrUnusable)},
+	{"the first sync, unread", "catalog_unread", state.Failing, first(errDown)},
 	{"catalog unusable", "catalog_unusable", state.Failing, func(h *state.Health) { h.Catalog = none(catalog.ErrUnusable) }},
 	{"catalog unusable, an older one in use", "catalog_unusable", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrUnusable }},
 	{"catalog of a newer program", "catalog_newer", state.Failing, func(h *state.Health) {

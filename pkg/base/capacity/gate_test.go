@@ -29,9 +29,9 @@ type bounded struct {
 func newBounded(t *testing.T, n int, do func(*http.Request) bool) *bounded {
 	t.Helper()
 	l := capacity.Limits{Memory: int64(n) * 80 << 10, Descriptors: 1 << 20}
+	o := capacity.GateOptions{Health: []string{"/healthz"}, Agents: "/mcp"}
 	b := &bounded{
-		Gate: capacity.NewGate(l, &capacity.GateOptions{Health: []string{"/healthz"}, Agents: "/mcp"}),
-		t:    t, begun: make(chan bool), end: make(chan bool),
+		Gate: capacity.NewGate(l, &o), t: t, begun: make(chan bool), end: make(chan bool),
 	}
 	b.h = b.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ok := do == nil || do(r)

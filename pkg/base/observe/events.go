@@ -130,7 +130,8 @@ func (m *Meter) Upstream(ctx context.Context, server, status, reason string, too
 // ColdStart returns the attributes of the log line for the start of a function's environment.
 func (m *Meter) ColdStart(took time.Duration) []slog.Attr {
 	l := &metricLine{}
-	l.add(nil, slog.Attr{}, m.withMemory([]Value{count("ColdStarts", 1), milliseconds("InitDuration", took)})...)
+	values := []Value{count("ColdStarts", 1), milliseconds("InitDuration", took)}
+	l.add(nil, slog.Attr{}, m.withMemory(values)...)
 	return m.attrs(l)
 }
 
@@ -156,7 +157,8 @@ func (m *Meter) Sync(r SyncRun) []slog.Attr {
 		count("SyncServers", float64(r.Servers)), count("SyncTools", float64(r.Tools)))
 	var values []Value
 	if c := r.Catalog; c != nil {
-		values = append(values, Value{"CatalogAge", "Seconds", c.Age.Seconds()}, count("ConfigStale", number(c.Stale)))
+		age := Value{"CatalogAge", "Seconds", c.Age.Seconds()}
+		values = append(values, age, count("ConfigStale", number(c.Stale)))
 	}
 	l.add(nil, slog.Attr{}, m.withMemory(values)...)
 	return m.attrs(l)

@@ -2,10 +2,10 @@
 // metrics to log lines, and makes a span for each kind of work.
 //
 // In a function, the metrics use CloudWatch's embedded metric format: the platform turns the member
-// "_aws" of a JSON line into metrics without a call or an agent. CloudWatch bills each distinct value of a
-// dimension as a metric. So dimensions use bounded sets only (stack, function, tier, status,
-// reason). Names of tools, agents and servers are ordinary members of the line, where Logs Insights
-// can query them.
+// "_aws" of a JSON line into metrics without a call or an agent. CloudWatch bills each distinct
+// value of a dimension as a metric. So dimensions use bounded sets only (stack, function, tier,
+// status, reason). Names of tools, agents and servers are ordinary members of the line, where Logs
+// Insights can query them. On a server, a [Recorder] gets the same values instead of the log.
 //
 // The log line of a request says how long each kind of work took. If the operator configures
 // traces, each kind is also an OpenTelemetry span. A span has names of servers, tools and methods,

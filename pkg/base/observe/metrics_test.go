@@ -116,7 +116,8 @@ type samples []string
 
 func (all *samples) Record(s observe.Sample) {
 	for _, v := range s.Values {
-		*all = append(*all, fmt.Sprintf("%s Tier=%s server=%s = %v", v.Name, s.Label("Tier"), s.Label("server"), v.Value))
+		labels := s.Label("Tier") + s.Label("server")
+		*all = append(*all, fmt.Sprintf("%s %s %v", v.Name, labels, v.Value))
 	}
 }
 
@@ -144,8 +145,8 @@ func TestMeter(t *testing.T) {
 		m.Upstream(ctx, "notes", "available", "", 80*time.Millisecond)
 		lines := append(m.Request(c, 90*time.Millisecond, true), m.GivenUp(2)...)
 		want := []string{
-			"ToolCalls Tier=read server= = 1", "UpstreamOutcomes Tier= server=notes = 1", "UpstreamDuration Tier= server=notes = 80",
-			"Requests Tier= server= = 1", "Errors Tier= server= = 1", "Latency Tier= server= = 90", "NoticesGivenUp Tier= server= = 2",
+			"ToolCalls read 1", "UpstreamOutcomes notes 1", "UpstreamDuration notes 80",
+			"Requests  1", "Errors  1", "Latency  90", "NoticesGivenUp  2",
 		}
 		if !slices.Equal(got, want) || lines != nil || m.Logs() {
 			t.Errorf("recorded %q, want %q; a line has %v", got, want, lines)
