@@ -8,6 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/internal/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 )
 
@@ -18,6 +19,9 @@ type metricsServer struct {
 	settings boot.Process
 	listener net.Listener
 }
+
+// metricsLimits bound the connections and requests at the address of the metrics.
+var metricsLimits = capacity.Limits{Memory: 1 << 20, Descriptors: 64}
 
 // listenMetrics listens at the address of the settings. It fails if other machines could read the
 // metrics without a token.
@@ -46,9 +50,7 @@ func (m *metricsServer) recorder() observe.Recorder {
 
 // serve answers until the returned function is called.
 func (m *metricsServer) serve(
-	ctx context.Context,
-	p *boot.Program,
-	stores *folder.Stores,
+	ctx context.Context, p *boot.Program, stores *folder.Stores,
 ) (stop func()) {
 	if m == nil {
 		return func() {}
@@ -57,10 +59,11 @@ func (m *metricsServer) serve(
 		"objects": stores.Objects, "approvals": stores.Approvals, "audit": p.Calls,
 	})
 	load := func(ctx context.Context) { p.States.Load(ctx) }
-	server := newServer(
-		context.WithoutCancel(ctx), m.exporter.Handler(m.settings.MetricsToken, load), p.Log,
-	)
-	go func() { _ = server.Serve(m.listener) }() // it ends with stop
+	gate := capacity.NewGate(metricsLimits, nil) // callers without the token take no other's place
+	handler := gate.Handler(m.exporter.Handler(m.settings.MetricsToken, load))
+	server := newServer(context.WithoutCancel(ctx), handler, p.Log)
+	server.ConnContext = capacity.WithConn
+	go func() { _ = server.Serve(gate.Listener(m.listener)) }() // it ends with stop
 	at := reachedAt(m.listener.Addr().(*net.TCPAddr)) + metrics.Path
 	p.Log.LogAttrs(ctx, slog.LevelInfo, "metrics are served", slog.String("url", at))
 	return func() { _ = server.Close() } // nobody waits for the error

@@ -56,6 +56,11 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
+	for _, unbounded := range []string{"anonymous", "look", "drop"} {
+		if strings.Contains(got.Body, unbounded) {
+			t.Errorf("the metrics have the name of an agent or of a tool: %s", unbounded)
+		}
+	}
 	if a := p.Send("/metrics", ""); a.Status != http.StatusNotFound {
 		t.Errorf("agents get %d %.80s", a.Status, a.Body)
 	}

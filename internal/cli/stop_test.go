@@ -183,6 +183,11 @@ func TestSIGTERMDuringASync(t *testing.T) {
 	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}}}`, s.URL))
 	p := startProcess(t, dir)
 	local.Until(t, "the server is asked", func() bool { return s.Total() > 0 })
+	for path, want := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 503} {
+		if got := p.Send(path, ""); got.Status != want {
+			t.Errorf("during the first sync %s answers %d %s", path, got.Status, got.Body)
+		}
+	}
 	if rest := p.terminate(); strings.Contains(rest, "ready") {
 		t.Errorf("the program got a signal during its start, but prints %s", rest)
 	}
