@@ -26,8 +26,10 @@ type Process struct {
 	Drain time.Duration
 }
 
+// MetricsAddrSetting is the setting with the address of /metrics.
+const MetricsAddrSetting = "PORTCULLIS_METRICS_ADDR"
+
 const (
-	MetricsAddrSetting  = "PORTCULLIS_METRICS_ADDR"
 	metricsTokenSetting = "PORTCULLIS_METRICS_TOKEN" //nolint:gosec // the name of a setting
 )
 

@@ -133,9 +133,10 @@ func TestSIGTERMDuringACall(t *testing.T) {
 	}
 }
 
-// A second signal ends the program at once.
-func TestSecondSIGTERM(t *testing.T) {
-	t.Parallel()
+// startHanging starts the program with a call that never ends. It returns the error of the call's
+// answer; nil: there is an answer.
+func startHanging(t *testing.T, env ...string) (p *process, ended <-chan error) {
+	t.Helper()
 	called := make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Options{
 		Tools: []json.RawMessage{upstreamtest.Tool("wait", "Wait.", `{"readOnlyHint":true}`)},
@@ -148,7 +149,7 @@ func TestSecondSIGTERM(t *testing.T) {
 	dir := t.TempDir()
 	config := fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL)
 	programtest.WriteConfig(t, dir, config)
-	p := startProcess(t, dir, "PORTCULLIS_DRAIN=1h")
+	p = startProcess(t, dir, env...)
 	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
 	}
 	gone := make(chan error, 1)
@@ -162,16 +163,34 @@ func TestSecondSIGTERM(t *testing.T) {
 		gone <- err
 	}()
 	<-called
+	return p, gone
+}
+
+// A second signal ends the program at once.
+func TestSecondSIGTERM(t *testing.T) {
+	t.Parallel()
+	p, ended := startHanging(t, "PORTCULLIS_DRAIN=1h")
 	require.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	p.drains()
 	require.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	if err := <-gone; err == nil {
+	if err := <-ended; err == nil {
 		t.Error("the running call got an answer")
 	}
 	for p.stdout.Scan() {
 	}
 	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != exitSignal+int(syscall.SIGTERM) {
 		t.Errorf("after a second signal: %v\n%s", err, p.log)
+	}
+}
+
+// After PORTCULLIS_DRAIN the program ends, even if a call still runs.
+func TestDrainEnds(t *testing.T) {
+	t.Parallel()
+	p, ended := startHanging(t, "PORTCULLIS_DRAIN=10ms")
+	p.terminate()
+	<-ended
+	if log := p.log.String(); !strings.Contains(log, `msg="requests are cut short" after=10ms`) {
+		t.Errorf("the log is %s", log)
 	}
 }
 
