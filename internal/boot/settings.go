@@ -28,9 +28,10 @@ type Settings struct {
 	// PORTCULLIS_AUTH and related settings: accepted callers; required, so even "none" must be
 	// explicit
 	Access Access
-	// PORTCULLIS_BASE_URL: public address of /mcp without a path, used in the metadata
+	// PORTCULLIS_BASE_URL: public address of the gateway, without /mcp, used in the metadata. If it
+	// has a path, the program serves below this path too
 	BaseURL string
-	// PORTCULLIS_ADMIN_URL: public address of /admin without a path, used in links; "": BaseURL
+	// PORTCULLIS_ADMIN_URL: public address of the gateway for people, without /admin, used in links; "": BaseURL
 	AdminURL string
 	// PORTCULLIS_STREAMING: "url": /mcp is behind a Function URL; "rest": behind a REST API. Both
 	// stream. "none" or "": behind an API that does not stream
@@ -125,11 +126,20 @@ func (r *reader) fault(format string, args ...any) {
 	r.faults = append(r.faults, fmt.Errorf(format, args...))
 }
 
-// address returns a public address without a path.
+// address returns a public address. Only a program that serves everything itself may have a path:
+// API Gateway serves the functions at the root of a host.
 func (r *reader) address(setting string) string {
 	s := strings.TrimRight(r.getenv(setting), "/")
-	if _, err := mcphttp.ParseBaseURL(s); s != "" && err != nil {
+	if s == "" {
+		return ""
+	}
+	u, err := mcphttp.ParseBaseURL(s)
+	switch isFunction := r.getenv("PORTCULLIS_BUCKET") != ""; {
+	case isFunction && (err != nil || u.Path != ""):
 		r.fault("%s %q: want only a scheme and a host, such as https://gateway.example.com", setting, s)
+	case err != nil:
+		r.fault("%s %q: want a scheme and a host, such as https://gateway.example.com, or a "+
+			"path in addition, such as https://example.com/gateway, and not the endpoint /mcp", setting, s)
 	}
 	return s
 }

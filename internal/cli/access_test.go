@@ -29,6 +29,12 @@ type guardedGateway struct {
 
 func startGuarded(t *testing.T, mode string, env map[string]string) *guardedGateway {
 	t.Helper()
+	return startGuardedBelow(t, "", mode, env)
+}
+
+// startGuardedBelow starts a gateway whose address has a path.
+func startGuardedBelow(t *testing.T, path, mode string, env map[string]string) *guardedGateway {
+	t.Helper()
 	g := &guardedGateway{issuer: identitytest.Start(t), root: token.New()}
 	g.files = upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
 		upstreamtest.Tool("read_file", "Read a file.", `{"readOnlyHint":true}`, "path"),
@@ -40,9 +46,10 @@ func startGuarded(t *testing.T, mode string, env map[string]string) *guardedGate
 	}})
 	dir, addr := t.TempDir(), local.Addr(t) // part of the audience of the issuer's tokens
 	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"},"vault":{"url":%q,"approval":"off"}},"gateway":{"mode":%q}}`, g.files.URL, g.vault.URL, mode))
-	g.audience = "http://" + addr + "/mcp"
+	base := "http://" + addr + path
+	g.audience = base + "/mcp"
 	all := map[string]string{
-		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_ISSUER": g.issuer.URL, "PORTCULLIS_AUDIENCE": g.audience + "," + g.audience + "/readonly", "PORTCULLIS_ALGORITHMS": "ES256,RS256",
+		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_BASE_URL": base, "PORTCULLIS_ISSUER": g.issuer.URL, "PORTCULLIS_AUDIENCE": g.audience + "," + g.audience + "/readonly", "PORTCULLIS_ALGORITHMS": "ES256,RS256",
 		"PORTCULLIS_DEFAULT_SERVERS": "files", "PORTCULLIS_ADMIN_GROUP": "gatekeepers",
 		"PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(g.root),
 	}

@@ -225,7 +225,9 @@ func serve(
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	defer p.Tracer.Close(ctx)
-	server := newServer(requests, p.Gate.Handler(p.Yielder.Handler(client.handler(handler))), p.Log)
+	handler = p.Gate.Handler(p.Yielder.Handler(client.handler(handler)))
+	handler = mcphttp.Below(handler, p.Settings.BaseURL, p.Settings.AdminURL)
+	server := newServer(requests, handler, p.Log)
 	server.ConnContext = capacity.WithConn
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(p.Gate.Listener(listener)) }()

@@ -95,6 +95,7 @@ func refusals() []refusal {
 		{"PORTCULLIS_ALLOW_NETS: %w", map[string]string{"AuthMode": "token", "AllowedNetworks": "intranet"}, ""},
 		{"PORTCULLIS_LOG_LEVEL %q", map[string]string{"AuthMode": "token", "LogLevel": "LOUD"}, ""},
 		{"%s %q: want only a scheme and a host", map[string]string{"AuthMode": "token", "BaseUrl": "https://gate.example.com/mcp"}, ""},
+		{"%s %q: want a scheme and a host", nil, program},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "TrustedProxies": "300"}, ""},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "AuditDays": "36501"}, ""},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "SyncConcurrency": "513"}, ""},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/people/console"
@@ -190,7 +191,7 @@ func challenge(p *boot.Program) console.Challenge {
 	c := console.Challenge{ScopePrefix: a.ScopePrefix()}
 	if a.Takes(identity.WayJWT) {
 		ways = append(ways, "an access token of "+a.JWT.Issuer+" whose holder is an admin")
-		c.Metadata = p.Settings.BaseURL + "/.well-known/oauth-protected-resource/mcp"
+		c.Metadata = mcphttp.MetadataURL(p.Settings.BaseURL, "/mcp")
 	}
 	if a.Takes(identity.WayToken) {
 		ways = append(ways, `an agent token that was made with "admin": true`)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -83,10 +84,12 @@ func newGateway(
 	}
 	l := &Gateway{stores: o}
 	l.Program = o.Build(settings, boot.Options{Commands: how.Commands, Progress: how.Progress})
-	if l.api, err = bootadmin.API(l.Program, l.Program, actor); err != nil {
+	api, err := bootadmin.API(l.Program, l.Program, actor)
+	if err != nil {
 		o.Close(ctx)
 		return nil, err
 	}
+	l.api = mcphttp.Below(api, settings.BaseURL)
 	return l, nil
 }
 

@@ -19,7 +19,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -79,9 +78,10 @@ type Options struct {
 	Name    string // of the server, as clients show it; "": portcullis
 	Version string // "": dev
 
-	// BaseURL is the address that clients use, such as https://gw.example.com, without a path. The
+	// BaseURL is the address that clients use, such as https://gw.example.com, without /mcp. The
 	// gateway never uses the Host header for it, because the sender of a request chooses that
-	// header. "": challenges have no resource_metadata.
+	// header. "": challenges have no resource_metadata. If it has a path, [Below] removes the path
+	// from requests.
 	BaseURL string
 
 	// AllowOrigins are the web origins, such as https://app.example.com, whose pages may call; "*"
@@ -202,16 +202,4 @@ func behindProxy(baseURL string) bool {
 		return false
 	}
 	return !hostname.IsLoopback(u.Host)
-}
-
-// ParseBaseURL reads a public address of a gateway. A path can be appended to it.
-func ParseBaseURL(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	if err != nil {
-		return nil, fmt.Errorf("base URL: %w", err)
-	}
-	if u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("base URL %q is not scheme://host", s)
-	}
-	return u, nil
 }

@@ -196,7 +196,7 @@ func (h *handler) setChallenge(w http.ResponseWriter, path string, refused *iden
 		prefix = h.opts.Resource.ScopePrefix
 	}
 	if h.opts.Resource != nil && h.opts.BaseURL != "" {
-		metadata = h.baseURL() + metadataPath + endpointPrefix + path
+		metadata = MetadataURL(h.opts.BaseURL, endpointPrefix+path)
 	}
 	w.Header().Set("WWW-Authenticate", refused.Challenge("", prefix, metadata))
 }

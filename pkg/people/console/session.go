@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
@@ -33,7 +34,11 @@ func (c *Console) cookieKind(r *http.Request) cookieKind {
 	if c.overTLS(r) {
 		return cookieKind{"__Host-portcullis", "/", true, http.SameSiteLaxMode}
 	}
-	return cookieKind{"portcullis", cookiePath, false, http.SameSiteStrictMode}
+	path := cookiePath
+	if base, err := url.Parse(c.o.BaseURL); err == nil && strings.HasPrefix(r.RequestURI, base.Path+path) {
+		path = base.Path + path // the browser sees the path that a proxy passes on
+	}
+	return cookieKind{"portcullis", path, false, http.SameSiteStrictMode}
 }
 
 // overTLS reports whether the browser uses https. Either this program terminates TLS, or a proxy

@@ -30,9 +30,11 @@ func readAudience(name, baseURL string) (audience, error) {
 	if err != nil || errBase != nil || !sameHost(u, base) {
 		return a, nil //nolint:nilerr // some issuers use names that are no URLs
 	}
-	switch path := strings.TrimRight(u.Path, "/"); {
-	case path == "", path == mcpPath:
-	case below(path, mcpPath), below(path, adminPath):
+	root, path := strings.TrimRight(base.Path, "/"), strings.TrimRight(u.Path, "/")
+	isHere := below(path, root)
+	switch path = strings.TrimPrefix(path, root); {
+	case isHere && (path == "" || path == mcpPath):
+	case isHere && (below(path, mcpPath) || below(path, adminPath)):
 		a.path = path
 	default:
 		return a, fmt.Errorf("audience %q is an address of this gateway, but the gateway serves nothing there: want %s%s, a path below it, or a name that is no address of the gateway", name, baseURL, mcpPath)
