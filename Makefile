@@ -302,7 +302,7 @@ invoke: sam ministack ## run each function of EVENT="events/… …", built once
 ##@ Set up
 
 .PHONY: setup
-setup: clients python ministack sam browser ## install what the tests need in addition to Go: clients and servers of others, the emulator, SAM, a browser
+setup: clients python ministack sam browser proxies ## install what the tests need in addition to Go: clients and servers of others, the emulator, SAM, a browser, proxies
 
 .PHONY: clients
 clients: $(CLIENTS)/node_modules/.stamp
@@ -365,6 +365,12 @@ $(TOOLS)/checkov/.stamp: infra/requirements-checkov.txt
 	python3 -m venv $(TOOLS)/checkov
 	$(TOOLS)/checkov/bin/pip install --quiet --no-deps -r $<
 	touch $@
+
+.PHONY: proxies
+proxies:
+	@{ command -v caddy && command -v nginx; } >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends caddy nginx-light >/dev/null; } || \
+	  echo "no Caddy or no nginx: install both; without them the tests of docs/server.md skip their examples"
 
 .PHONY: browser
 browser:

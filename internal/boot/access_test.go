@@ -55,9 +55,6 @@ func TestLoadAccessFaults(t *testing.T) {
 		{"a group with two roles", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=gate"), []string{`PORTCULLIS_OPERATORS names the group "gate", and PORTCULLIS_VIEWERS does too`}},
 		{"an approver without servers", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS=db= | "), []string{`names no server after the =`}},
 		{"an approver without a group", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS==postgres"), []string{`PORTCULLIS_APPROVERS "=postgres": want a group`}},
-		{"an address with a path", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=https://example.com/gate/"}, nil},
-		{"the address of the endpoint", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=https://example.com/gate/mcp"}, []string{"and not the endpoint /mcp"}},
-		{"a function with a path", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BUCKET=b", "PORTCULLIS_ADMIN_URL=https://example.com/gate"}, []string{`PORTCULLIS_ADMIN_URL "https://example.com/gate": want only a scheme and a host`}},
 		{"token without a key", []string{"PORTCULLIS_AUTH=token"}, []string{"PORTCULLIS_TOKEN_KEY"}},
 		{"token with a short key", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=short"}, []string{"PORTCULLIS_TOKEN_KEY"}},
 		{"token with a key in SSM", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=${ssm:/k}"}, nil},
@@ -216,4 +213,22 @@ func environ(pairs []string) func(string) string {
 		m[name] = value
 	}
 	return func(name string) string { return m[name] }
+}
+
+func TestLoadAddress(t *testing.T) {
+	for name, tt := range map[string]struct{ setting, bucket, want string }{
+		"on a server, with a path": {"PORTCULLIS_BASE_URL=https://example.com/gate/", "", ""},
+		"of the endpoint": {
+			"PORTCULLIS_BASE_URL=https://example.com/gate/mcp", "", "and not the endpoint",
+		},
+		"of a function, with a path": {
+			"PORTCULLIS_ADMIN_URL=https://example.com/gate", "b", "want only a scheme and a host",
+		},
+	} {
+		env := []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BUCKET=" + tt.bucket, tt.setting}
+		_, err := Load(environ(env))
+		if (tt.want == "") != (err == nil) || !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("an address %s: %v, want %q", name, err, tt.want)
+		}
+	}
 }

@@ -49,7 +49,9 @@ func startGuardedBelow(t *testing.T, path, mode string, env map[string]string) *
 	base := "http://" + addr + path
 	g.audience = base + "/mcp"
 	all := map[string]string{
-		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_BASE_URL": base, "PORTCULLIS_ISSUER": g.issuer.URL, "PORTCULLIS_AUDIENCE": g.audience + "," + g.audience + "/readonly", "PORTCULLIS_ALGORITHMS": "ES256,RS256",
+		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_BASE_URL": base,
+		"PORTCULLIS_ISSUER":   g.issuer.URL,
+		"PORTCULLIS_AUDIENCE": g.audience + "," + g.audience + "/readonly", "PORTCULLIS_ALGORITHMS": "ES256,RS256",
 		"PORTCULLIS_DEFAULT_SERVERS": "files", "PORTCULLIS_ADMIN_GROUP": "gatekeepers",
 		"PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(g.root),
 	}

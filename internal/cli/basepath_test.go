@@ -23,16 +23,24 @@ func TestServeBelowAPath(t *testing.T) {
 	}
 	a := g.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	want := `resource_metadata="` + root.URL + `/.well-known/oauth-protected-resource/gate/mcp"`
-	if got := a.Header.Get("WWW-Authenticate"); a.Status != http.StatusUnauthorized || !strings.Contains(got, want) {
+	if got := a.Header.Get("WWW-Authenticate"); a.Status != http.StatusUnauthorized ||
+		!strings.Contains(got, want) {
 		t.Errorf("status %d, challenge %s, want %s", a.Status, got, want)
 	}
 
 	page := g.Send("/admin/tools", "", "Accept: text/html")
-	if at := page.Header.Get("Location"); page.Status != http.StatusSeeOther || !strings.HasPrefix(at, "../admin/login") {
+	if at := page.Header.Get("Location"); page.Status != http.StatusSeeOther ||
+		!strings.HasPrefix(at, "../admin/login") {
 		t.Errorf("status %d, the browser is sent to %q", page.Status, at)
 	}
 	form := url.Values{"key": {g.root.Reveal()}}.Encode()
-	signed := g.Send("/admin/login", form, "Content-Type: application/x-www-form-urlencoded", "Accept: text/html", "Origin: "+root.URL)
+	signed := g.Send(
+		"/admin/login",
+		form,
+		"Content-Type: application/x-www-form-urlencoded",
+		"Accept: text/html",
+		"Origin: "+root.URL,
+	)
 	cookies := signed.Cookies()
 	if len(cookies) == 0 || cookies[0].Path != "/gate/admin" {
 		t.Fatalf("status %d, cookies %v: %s", signed.Status, cookies, signed.Body)
@@ -62,7 +70,12 @@ func TestServeBelowAPath(t *testing.T) {
 func TestTypeScriptOAuthBelowAPath(t *testing.T) {
 	g := startGuardedBelow(t, "/gate", "search", nil)
 	g.issuer.Grant("portcullis:read")
-	got := testclients.OAuth(t, testclients.SDK, g.URL+"/mcp", callOf("call_tool_read", "files:read_file"))
+	got := testclients.OAuth(
+		t,
+		testclients.SDK,
+		g.URL+"/mcp",
+		callOf("call_tool_read", "files:read_file"),
+	)
 	for i, a := range got.Answers {
 		if a.Error != nil || !strings.Contains(string(a.Result), "content") {
 			t.Errorf("step %d: %+v %s", i, a.Error, a.Result)

@@ -111,7 +111,10 @@ func TestArchives(t *testing.T) {
 	programs, functions := 0, 0
 	for _, a := range artifacts(t, "Archive") {
 		files := unpack(t, a.Path)
-		want := strings.Fields("LICENSE NOTICE README.md completions/portcullis.bash completions/_portcullis completions/portcullis.fish")
+		want := strings.Fields("LICENSE NOTICE README.md completions/portcullis.bash " +
+			"completions/_portcullis completions/portcullis.fish server/compose.yaml " +
+			"server/portcullis.env server/portcullis.service server/programs.conf " +
+			"server/portcullis-backup.service server/portcullis-backup.timer")
 		program := "portcullis"
 		switch {
 		case a.Extra.ID != "portcullis":

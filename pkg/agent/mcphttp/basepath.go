@@ -25,10 +25,17 @@ func ParseBaseURL(s string) (*url.URL, error) {
 		return nil, fmt.Errorf("base URL: %w", err)
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
-	isOwn := slices.ContainsFunc(strings.Split(u.Path, "/"), func(name string) bool { return slices.Contains(ownNames, name) })
+	isOwn := slices.ContainsFunc(
+		strings.Split(u.Path, "/"),
+		func(name string) bool { return slices.Contains(ownNames, name) },
+	)
 	if u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.RawPath != "" || !basePath.MatchString(u.Path) || isOwn ||
-		strings.ContainsAny(s, "?#") || u.User != nil {
-		return nil, fmt.Errorf("base URL %q is not scheme://host or scheme://host/path, without the endpoint /mcp", s)
+		strings.ContainsAny(s, "?#") ||
+		u.User != nil {
+		return nil, fmt.Errorf(
+			"base URL %q is not scheme://host or scheme://host/path, without the endpoint /mcp",
+			s,
+		)
 	}
 	return u, nil
 }

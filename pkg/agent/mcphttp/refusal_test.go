@@ -296,9 +296,12 @@ func TestResourceMetadata(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, o := range []mcphttp.Options{
-		{BaseURL: "gw.example"}, {BaseURL: "ftp://gw.example"}, {BaseURL: "https://u:p@gw.example"}, {BaseURL: "::"},
-		{BaseURL: "https://gw.example/mcp"}, {BaseURL: "https://gw.example/gate/admin"}, {BaseURL: "https://gw.example/../gate"},
-		{BaseURL: "https://gw.example//gate"}, {BaseURL: "https://gw.example/g%61te"}, {BaseURL: "https://gw.example/a b"},
+		{BaseURL: "gw.example"},
+		{BaseURL: "ftp://gw.example"}, {BaseURL: "https://u:p@gw.example"}, {BaseURL: "::"},
+		{BaseURL: "https://gw.example/mcp"}, {BaseURL: "https://gw.example/gate/admin"},
+		{BaseURL: "https://gw.example/../gate"},
+		{BaseURL: "https://gw.example//gate"}, {BaseURL: "https://gw.example/g%61te"},
+		{BaseURL: "https://gw.example/a b"},
 		{BaseURL: "https://gw.example/gate#x"}, {BaseURL: "https://gw.example/.well-known"},
 		{AllowOrigins: []string{"app.example"}}, {AllowOrigins: []string{"https://app.example/"}}, {AllowOrigins: []string{""}},
 	} {

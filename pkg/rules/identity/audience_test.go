@@ -55,7 +55,8 @@ func TestAudienceBelowAPath(t *testing.T) {
 	const base = "https://example.com/gate"
 	i, c := identitytest.Start(t), newClock()
 	v := trusting(t, i, c, func(o *identity.JWTOptions) {
-		o.BaseURL, o.Audiences = base, []string{base + "/mcp", base + "/mcp/readonly", base + "/admin"}
+		o.BaseURL = base
+		o.Audiences = []string{base + "/mcp", base + "/mcp/readonly", base + "/admin"}
 	})
 	for aud, want := range map[string]map[string]bool{
 		base + "/mcp":          {"/mcp": true, "/mcp/readonly": true, "/admin": true},
@@ -66,7 +67,7 @@ func TestAudienceBelowAPath(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)
 			r.Header.Set("Authorization", "Bearer "+i.Token(aud, nil))
 			if _, err := v.Authenticate(r); (err == nil) != isAccepted {
-				t.Errorf("a token for %s at %s: %v, want it accepted: %v", aud, path, err, isAccepted)
+				t.Errorf("%s at %s: %v, want it accepted: %v", aud, path, err, isAccepted)
 			}
 		}
 	}
@@ -91,11 +92,16 @@ func TestTokenOfSeveralAudiences(t *testing.T) {
 func TestAudienceThatCoversNothing(t *testing.T) {
 	const root, gate = "https://gate.example.com", "https://gate.example.com/gate"
 	for _, tt := range []struct{ base, aud string }{
-		{root, root + "/portcullis"}, {root, "http://gate.example.com/mcpx"}, {root, root + "/healthz"},
+		{root, root + "/portcullis"},
+		{root, "http://gate.example.com/mcpx"},
+		{root, root + "/healthz"},
 		// other programs of the host
 		{gate, root}, {gate, root + "/mcp"}, {gate, gate + "way/mcp"}, {gate, gate + "/gate/mcp"},
 	} {
-		_, err := identity.NewJWT(identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: "https://login.example.com"}, Audiences: []string{tt.aud}, BaseURL: tt.base})
+		_, err := identity.NewJWT(identity.JWTOptions{
+			ProviderOptions: identity.ProviderOptions{Issuer: "https://login.example.com"},
+			Audiences:       []string{tt.aud}, BaseURL: tt.base,
+		})
 		if err == nil || !strings.Contains(err.Error(), tt.aud) {
 			t.Errorf("at %s: NewJWT = %v, want it to name %s", tt.base, err, tt.aud)
 		}
