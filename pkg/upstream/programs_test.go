@@ -174,7 +174,7 @@ func TestProgramFaults(t *testing.T) {
 	}
 	none := newClient(t, Options{})
 	out = none.Load(t.Context(), target)
-	want := "MCP server 'prog' is unavailable and needs attention: it runs on a laptop only: start with --allow-commands, or serve it over HTTP. Its tools will not work until it is fixed."
+	want := "MCP server 'prog' is unavailable and needs attention: it is a program, and this gateway starts none: use --allow-commands, or serve it over HTTP. Its tools will not work until it is fixed."
 	if out.Status != outcome.Permanent || out.Reason != outcome.ReasonNeedsCommand || out.Attempts != 0 || out.Message("prog") != want {
 		t.Errorf("programs are not allowed: %+v, %s", out, out.Message("prog"))
 	}

@@ -26,7 +26,7 @@ func (g suite) startsNoProgram(t *testing.T) {
 		}
 		return r.Body
 	}
-	const message = "MCP server 'laptop' is unavailable and needs attention: it runs on a laptop only: start with --allow-commands, or serve it over HTTP."
+	const message = "MCP server 'laptop' is unavailable and needs attention: it is a program, and this gateway starts none: use --allow-commands, or serve it over HTTP."
 	if got := ask("upstream_servers", `{"operation":"list"}`); !strings.Contains(got, message) {
 		t.Errorf("upstream_servers answers %s", got)
 	}

@@ -173,7 +173,7 @@ func shownWithout(t *testing.T, folder string, want map[string]Server) {
 			}
 			continue
 		}
-		message := fmt.Sprintf("MCP server '%s' is unavailable and needs attention: it runs on a laptop only: start with --allow-commands, or serve it over HTTP. Its tools will not work until it is fixed.", name)
+		message := fmt.Sprintf("MCP server '%s' is unavailable and needs attention: it is a program, and this gateway starts none: use --allow-commands, or serve it over HTTP. Its tools will not work until it is fixed.", name)
 		if got.Status != string(outcome.Permanent) || got.Reason != "needs_command" || messages[name] != message {
 			t.Errorf("%s is %s %s: %s", name, got.Status, got.Reason, messages[name])
 		}

@@ -138,7 +138,7 @@ func inWords(reason string) string {
 	case ReasonUpstreamError:
 		return "it answers with an error"
 	case ReasonNeedsCommand:
-		return "it runs on a laptop only: start with --allow-commands, or serve it over HTTP"
+		return "it is a program, and this gateway starts none: use --allow-commands, or serve it over HTTP"
 	case ReasonCommand:
 		return "its program cannot be started"
 	case ReasonExited:
