@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
@@ -57,6 +59,7 @@ func TestServeBelowAPath(t *testing.T) {
 			t.Errorf("servers %s prints %s", at, out)
 		}
 	}
+	s.must(0, "doctor", "--url="+g.URL)
 	if err := g.stop(); err != nil {
 		t.Error(err)
 	}
@@ -83,5 +86,29 @@ func TestTypeScriptOAuthBelowAPath(t *testing.T) {
 	}
 	if len(got.Answers) == 0 {
 		t.Error("the client got no answer")
+	}
+}
+
+// The console works in a browser below a path: styles, sign-in, session and a decision.
+func TestBrowserBelowAPath(t *testing.T) {
+	addr := local.Addr(t)
+	env := map[string]string{"PORTCULLIS_BASE_URL": "http://" + addr + "/gate"}
+	p := startWith(t, env, t.TempDir(), "--demo", "--addr", addr)
+	tab := browsertest.Open(t, "http://"+addr)
+	tab.Goto(p.link)
+	tab.Click(`main button`)
+	tab.See(`header button`)
+	if at := tab.Location(); at != p.URL+"/admin" {
+		t.Errorf("the sign-in leads to %s", at)
+	}
+	tab.Goto(p.URL + "/admin/tools/tickets/assign_ticket")
+	tab.See(`.chip.pending_approval`)
+	tab.Loads("the decision", func() { tab.Click(`#decide button[value=approve]`) })
+	if at := tab.Location(); !strings.HasPrefix(at, p.URL+"/admin") {
+		t.Errorf("the decision leads to %s", at)
+	}
+	list := p.Send("/admin/tools?status=callable", "").Body
+	if !strings.Contains(list, "assign_ticket") {
+		t.Errorf("after the approval these tools are callable: %s", list)
 	}
 }
