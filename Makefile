@@ -270,7 +270,7 @@ smoke: sam ## test the deployed stack (STACK, CONFIG) with public requests
 .PHONY: push-config
 push-config: ## check DIR/config, put it into the stack's bucket, print the version (BUCKET, EXPECT=version)
 	@bucket="$(BUCKET)"; test -n "$$bucket" || { $(MAKE) --no-print-directory sam >/dev/null; bucket=$$($(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs BucketName); }; \
-	go run ./cmd/portcullis push --dir '$(DIR)' --bucket "$$bucket" --expect "$(EXPECT)"
+	go run ./cmd/portcullis aws push --dir '$(DIR)' --bucket "$$bucket" --expect "$(EXPECT)"
 
 ##@ Local AWS
 

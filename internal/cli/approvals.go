@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
@@ -33,14 +34,14 @@ type approvalsCmd struct {
 	Apply approvalsApplyCmd `cmd:"" help:"Approve the definitions in the lock file."`
 	Carry carryCmd          `cmd:"" changes:"approvals carry" help:"Approve definitions that a new version of a package left unchanged."`
 
-	Backup  backupCmd  `cmd:"" changes:"approvals backup" help:"Back up approvals.db."`
-	Restore restoreCmd `cmd:"" help:"Restore approvals.db from a copy, or from the tool catalog."`
 	Accept  acceptCmd  `cmd:"" help:"Accept approvals.db as it is now."`
+	Backup  backupCmd  `cmd:"" hidden:"" changes:"backup"`
+	Restore restoreCmd `cmd:"" hidden:""`
 }
 
-// A restoreCmd is portcullis approvals restore.
+// A restoreCmd is portcullis restore.
 type restoreCmd struct {
-	gatewayFlags
+	askFlags
 	File       string `arg:"" optional:"" help:"Copy to restore. Without it, the command restores from the tool catalog."`
 	KeepTokens bool   `help:"With a FILE: do not revoke restored agent tokens. Use it only if no token was revoked since the copy was made."`
 }
@@ -51,7 +52,7 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 	case c.File != "":
 		return c.restore(ctx, env)
 	case c.KeepTokens:
-		return errors.New("approvals restore: --keep-tokens needs a FILE: it keeps " +
+		return errors.New("restore: --keep-tokens needs a FILE: it keeps " +
 			"the tokens of that copy valid")
 	}
 	return c.reconcile(ctx, env, "restore", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (auditevent.Restored, error) {
@@ -64,11 +65,11 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 }
 
 // An acceptCmd is portcullis approvals accept.
-type acceptCmd struct{ gatewayFlags }
+type acceptCmd struct{ askFlags }
 
 // Run accepts the state of approvals.db for every lost record.
 func (c acceptCmd) Run(ctx context.Context, env *environment) error {
-	return c.reconcile(ctx, env, "accept", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (out auditevent.Restored, err error) {
+	return c.reconcile(ctx, env, "approvals accept", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (out auditevent.Restored, err error) {
 		out.Settled, err = catalog.Reconcile(ctx, s, snap, approval.AcceptStore, c.Actor, time.Now)
 		return out, err
 	})
@@ -78,19 +79,22 @@ func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 // catalog has, but that approvals.db lacks or has in an older version. Then reconcile prints the
 // result for each tool. If name is restore, it first renames a damaged approvals.db and creates a
 // new file.
-func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name string,
+func (f askFlags) reconcile(ctx context.Context, env *environment, name string,
 	how func(context.Context, *bolt.Store, *catalog.Snapshot) (auditevent.Restored, error)) error {
 	if f.URL != "" {
 		return reconcileEmbedded(ctx, env, f, name)
 	}
 	out, root := env.stdout, f.folder()
+	if f.json() {
+		out = env.stderr
+	}
 	snap, err := catalog.Load(ctx, dir.New(root), nil)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
-		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so the decisions are "+
+		return fmt.Errorf("%s: there is no tool catalog in %q, so the decisions are "+
 			"not known", name, root)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("approvals %s: %w; if %s is damaged too, move it away; "+
+		return fmt.Errorf("%s: %w; if %s is damaged too, move it away; "+
 			"then start the gateway, which makes a new catalog, and run this command again", name, err, folder.ApprovalsFile)
 	case err != nil:
 		return err
@@ -116,26 +120,26 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 	}
 	done, err := how(ctx, s, snap)
 	if err = errors.Join(err, s.Close()); err != nil {
-		return fmt.Errorf("approvals %s: after %s were reconciled: %w; run the command "+
+		return fmt.Errorf("%s: after %s were reconciled: %w; run the command "+
 			"again: it continues from there",
 			name, text.Count(len(done.Settled), "record"), err)
 	}
-	printReconciliation(out, decide.ReconciliationOf(done))
-	return nil
+	answer := decide.ReconciliationOf(done)
+	return f.print(env.stdout, answer, func(w io.Writer) { printReconciliation(w, answer) })
 }
 
 // reconcileEmbedded asks a running gateway to reconcile, and prints the result.
-func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, name string) error {
-	g, err := f.open(ctx, env, "approvals "+name)
+func reconcileEmbedded(ctx context.Context, env *environment, f askFlags, name string) error {
+	g, err := f.open(ctx, env, name)
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	a, err := client.Reconcile.Do(ctx, g.Client, nil, client.Empty{}, name)
+	a, err := client.Reconcile.Do(ctx, g.Client, nil, client.Empty{}, strings.TrimPrefix(name, "approvals "))
 	if err != nil {
 		return err
 	}
-	return printWhole(env.stdout, func(w io.Writer) { printReconciliation(w, a.Value) })
+	return f.print(env.stdout, a, func(w io.Writer) { printReconciliation(w, a.Value) })
 }
 
 // printReconciliation prints the state of each lost record, and the decisions that the audit has

@@ -29,12 +29,12 @@ type approvalsCheckCmd struct {
 	Markdown string   `placeholder:"FILE" help:"Write the difference as Markdown, for a pull request; - prints it instead of the table."`
 	Summary  bool     `help:"Also append that Markdown to the file that GITHUB_STEP_SUMMARY names."`
 	Server   []string `placeholder:"NAME" help:"Only items of this server; repeatable."`
-	Output   string   `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
+	outputFlag
 }
 
 // Validate implements kong's check of flags.
 func (c approvalsCheckCmd) Validate() error {
-	if c.Markdown == "-" && c.Output == "json" {
+	if c.Markdown == "-" && c.json() {
 		return errors.New("--markdown - and -o json both print to standard output: give " +
 			"--markdown a file")
 	}
@@ -118,7 +118,7 @@ type driftLine struct {
 
 // print prints the difference.
 func (c approvalsCheckCmd) print(env *environment, f lockfile.File, drifts []lockfile.Drift) error {
-	if c.Output == "json" {
+	if c.json() {
 		out := struct {
 			File  string      `json:"file"`
 			Drift bool        `json:"drift"`

@@ -36,7 +36,7 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	buffered := bufio.NewWriter(env.stdout)
-	var out audit.Writer = people{buffered}
+	var out audit.Writer = people{buffered, columnsOf(env.stdout)}
 	var err error
 	switch c.Output {
 	case "json":
@@ -59,8 +59,15 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 	return err
 }
 
-// people writes lines as text for people, one line for each line of the audit.
-type people struct{ w io.Writer }
+// people writes lines as text for people: a row for each line of the audit. The rows fit a terminal
+// of the given number of columns; 0 is no limit.
+type people struct {
+	w       io.Writer
+	columns int
+}
+
+// auditWidths are the usual widths of the columns: time, actor, action, subject and hash.
+var auditWidths = []int{len("2006-01-02 15:04:05 UTC"), 16, 16, 32, 12}
 
 func (p people) Write(l audit.Line) error {
 	who, what, about, hash := l.Actor, l.Action, l.Tool, string(l.Hash)
@@ -70,13 +77,28 @@ func (p people) Write(l audit.Line) error {
 	if about == "" {
 		about = l.Subject
 	}
-	line := fmt.Sprintf("%s  %-16s  %-16s  %-32s  %-12s", l.Time.UTC().Format("2006-01-02 15:04:05"), inLine(who), inLine(what), inLine(about), text.Clip(inLine(hash), 12))
+	cells := []string{l.Time.UTC().Format("2006-01-02 15:04:05 UTC"), inLine(who), inLine(what), inLine(about), text.Clip(inLine(hash), 12)}
+	more := ""
 	if note := text.Clip(text.Line(l.Note), 500); note != "" {
-		line += `  "` + note + `"`
+		more += `  "` + note + `"`
 	}
 	if l.Source != "" {
-		line += "  from " + inLine(l.Source)
+		more += "  from " + inLine(l.Source)
 	}
-	_, err := fmt.Fprintln(p.w, strings.TrimRight(line, " "))
+	if p.columns == 0 { // a long text moves the rest of its line
+		for i, c := range cells {
+			cells[i] = fmt.Sprintf("%-*s", auditWidths[i], c)
+		}
+		_, err := fmt.Fprintln(p.w, strings.TrimRight(strings.Join(cells, "  ")+more, " "))
+		return err
+	}
+	var out strings.Builder
+	writeRow(&out, narrowed(auditWidths, p.columns), cells)
+	for _, part := range breakText(strings.TrimLeft(more, " "), max(1, p.columns-4)) {
+		if part != "" {
+			fmt.Fprintln(&out, "    "+part)
+		}
+	}
+	_, err := io.WriteString(p.w, out.String())
 	return err
 }

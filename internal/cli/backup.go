@@ -26,9 +26,9 @@ import (
 // datedName matches the default names of copies.
 var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z(-\d+)?\.db$`)
 
-// A backupCmd is portcullis approvals backup.
+// A backupCmd is portcullis backup.
 type backupCmd struct {
-	gatewayFlags
+	askFlags
 	File string `arg:"" optional:"" help:"File for the copy, which must not exist yet. Without it, backups/approvals-TIME.db in the gateway's folder."`
 	Keep int    `placeholder:"N" help:"Afterwards keep the newest N copies with dated names, and remove the others. 0 removes none."`
 }
@@ -46,7 +46,7 @@ func (c backupCmd) Validate() error {
 
 // Run makes a copy.
 func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error {
-	const name = "approvals backup"
+	const name = "backup"
 	path := c.File
 	if path == "" {
 		folder := filepath.Join(c.folder(), folder.BackupFolder)
@@ -95,13 +95,30 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	case err != nil:
 		return fmt.Errorf("%s: %w; no copy was made", name, err)
 	}
-	fmt.Fprintf(env.stdout, "%s: %s, %d of them approved, %s, %s\n", path,
-		text.Count(contents.Records, "record"), contents.Approved, text.Count(contents.Tokens, "live token"), text.Count(int(contents.Bytes), "byte"))
 	c.sayKey(env)
-	if c.Keep == 0 {
-		return nil
+	done := madeCopy{File: path, Records: contents.Records, Approved: contents.Approved, Tokens: contents.Tokens, Bytes: contents.Bytes}
+	if c.Keep > 0 {
+		done.Removed, err = thin(filepath.Dir(path), c.Keep)
 	}
-	return thin(filepath.Dir(path), c.Keep, env)
+	return errors.Join(err, c.print(env.stdout, done, done.show))
+}
+
+// A madeCopy is the result of a backup.
+type madeCopy struct {
+	File     string   `json:"file"`
+	Records  int      `json:"records"`
+	Approved int      `json:"approved"`
+	Tokens   int      `json:"live_tokens"`
+	Bytes    int64    `json:"bytes"`
+	Removed  []string `json:"removed,omitempty"` // old copies
+}
+
+func (m madeCopy) show(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s, %d of them approved, %s, %s\n", m.File, text.Count(m.Records, "record"),
+		m.Approved, text.Count(m.Tokens, "live token"), text.Count(int(m.Bytes), "byte"))
+	for _, path := range m.Removed {
+		fmt.Fprintf(w, "removed %s\n", path)
+	}
 }
 
 // sayKey warns that the copy lacks the key of the sign-ins, if the folder has one. The copy omits
@@ -131,11 +148,12 @@ func receive(f *os.File, res *http.Response) error {
 	return err
 }
 
-// thin removes the oldest copies with dated names from a folder, so that keep copies stay.
-func thin(folder string, keep int, env *environment) error {
+// thin removes the oldest copies with dated names from a folder, so that keep copies stay. It
+// returns the removed copies.
+func thin(folder string, keep int) (removed []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var dated []string
 	for _, e := range entries {
@@ -150,9 +168,9 @@ func thin(folder string, keep int, env *environment) error {
 	for _, name := range dated[:max(0, len(dated)-keep)] {
 		path := filepath.Join(folder, name)
 		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("approvals backup: the copy was made, but an old copy could not be removed: %w", err)
+			return removed, fmt.Errorf("backup: the copy was made, but an old copy could not be removed: %w", err)
 		}
-		fmt.Fprintf(env.stdout, "removed %s\n", path)
+		removed = append(removed, path)
 	}
-	return nil
+	return removed, nil
 }

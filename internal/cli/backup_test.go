@@ -36,7 +36,7 @@ func newShelf(t *testing.T) (dir string, s *terminal) {
 func TestBackupsOfOneSecond(t *testing.T) {
 	dir, s := newShelf(t)
 	for range 3 {
-		s.must(0, "approvals", "backup", "--dir", dir)
+		s.must(0, "backup", "--dir", dir)
 	}
 	root := t.TempDir()
 	from, first := filepath.Join(root, "from"), filepath.Join(root, "approvals-20260101T000000Z")
@@ -45,7 +45,8 @@ func TestBackupsOfOneSecond(t *testing.T) {
 		_, err := freeName(first, ".db", func(name string) error { return os.Link(from, name) })
 		require.OK(t, err)
 	}
-	require.OK(t, thin(root, 2, &environment{stdout: io.Discard}))
+	_, err := thin(root, 2)
+	require.OK(t, err)
 	want := []string{"approvals-20260101T000000Z-10.db", "approvals-20260101T000000Z-11.db", "from"}
 	if got := copies(t, root); !slices.Equal(got, want) {
 		t.Errorf("the two newest are %q, want %q", got, want)
@@ -68,7 +69,7 @@ func TestBackupSession(t *testing.T) {
 	empty := t.TempDir()
 	s.names[empty] = "empty"
 	first := filepath.Join(dir, "first.db")
-	s.must(0, "approvals", "backup", first, "--dir", dir, "--actor", "kim")
+	s.must(0, "backup", first, "--dir", dir, "--actor", "kim")
 	if info, err := os.Stat(first); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -81,29 +82,29 @@ func TestBackupSession(t *testing.T) {
 	for _, name := range []string{"approvals-20200101T000000Z.db", "approvals-20210101T000000Z.db", "approvals-20220101T000000Z.db.mine", "approvals-2022.db"} {
 		require.OK(t, os.WriteFile(filepath.Join(old, name), nil, 0o600))
 	}
-	s.must(0, "approvals", "backup", "--keep", "2", "--dir", dir)
+	s.must(0, "backup", "--keep", "2", "--dir", dir)
 	if got := copies(t, old); len(got) != 4 || !slices.Contains(got, "approvals-20210101T000000Z.db") || !slices.Contains(got, "approvals-20220101T000000Z.db.mine") {
 		t.Errorf("after --keep 2 there are %q", got)
 	}
-	s.must(1, "approvals", "restore", first, "--dir", dir)
+	s.must(1, "restore", first, "--dir", dir)
 	require.OK(t, p.stop())
 	s.must(0, "audit", "--action", "approvals_backup", "--dir", dir)
 
-	s.must(0, "approvals", "restore", first, "--dir", dir)
-	s.must(0, "approvals", "restore", "--dir", dir)
-	s.must(0, "approvals", "restore", first, "--dir", dir)
+	s.must(0, "restore", first, "--dir", dir)
+	s.must(0, "restore", "--dir", dir)
+	s.must(0, "restore", first, "--dir", dir)
 	s.must(0, "approvals", "accept", "--dir", dir)
 
-	s.must(1, "approvals", "backup", first, "--dir", dir)
-	s.must(1, "approvals", "backup", "--dir", empty)
-	s.must(1, "approvals", "backup", filepath.Join(empty, "no", "folder.db"), "--dir", dir)
-	s.must(2, "approvals", "backup", "--keep", "3", first, "--dir", dir)
-	s.must(2, "approvals", "backup", "--keep", "-1", "--dir", dir)
-	s.must(1, "approvals", "restore", filepath.Join(dir, "approvals.db"), "--dir", dir)
-	s.must(1, "approvals", "restore", filepath.Join(dir, "none.db"), "--dir", dir)
-	s.must(1, "approvals", "restore", filepath.Join(dir, "config", "mcp_config.json"), "--dir", dir)
-	s.must(1, "approvals", "restore", first, "--url", "https://gate.example.com")
-	s.must(1, "approvals", "restore", "--keep-tokens", "--dir", dir)
+	s.must(1, "backup", first, "--dir", dir)
+	s.must(1, "backup", "--dir", empty)
+	s.must(1, "backup", filepath.Join(empty, "no", "folder.db"), "--dir", dir)
+	s.must(2, "backup", "--keep", "3", first, "--dir", dir)
+	s.must(2, "backup", "--keep", "-1", "--dir", dir)
+	s.must(1, "restore", filepath.Join(dir, "approvals.db"), "--dir", dir)
+	s.must(1, "restore", filepath.Join(dir, "none.db"), "--dir", dir)
+	s.must(1, "restore", filepath.Join(dir, "config", "mcp_config.json"), "--dir", dir)
+	s.must(1, "restore", first, "--url", "https://gate.example.com")
+	s.must(1, "restore", "--keep-tokens", "--dir", dir)
 	s.check("backup")
 	for _, name := range copies(t, dir) {
 		if strings.Contains(name, ".tmp-") || strings.Contains(name, ".copy-") {
@@ -138,12 +139,12 @@ func TestRestoredCopyOpensNothing(t *testing.T) {
 			dir, s := newShelf(t)
 			decideAbout(t, dir, "web", "send_mail", "approve") // callable in the copy
 			first := filepath.Join(dir, "first.db")
-			s.must(0, "approvals", "backup", first, "--dir", dir)
+			s.must(0, "backup", first, "--dir", dir)
 			decideAbout(t, dir, "web", "send_mail", "disable")
 			decideAbout(t, dir, "web", "read_page", "approve")
 			s.must(0, "sync", "--dir", dir) // a running gateway syncs every minute
 			require.OK(t, spoil(dir))
-			s.must(0, "approvals", "restore", first, "--dir", dir)
+			s.must(0, "restore", first, "--dir", dir)
 			if got := open(dir); slices.Contains(got, "send_mail") {
 				t.Errorf("a tool that was disabled after the copy is callable: %q\n%s",
 					got, s.text.String())
@@ -160,7 +161,7 @@ func TestRestoredCopyOpensNothing(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	dir, s := newShelf(t)
 	first := filepath.Join(dir, "first.db")
-	s.must(0, "approvals", "backup", first, "--dir", dir)
+	s.must(0, "backup", first, "--dir", dir)
 	whole, err := os.ReadFile(first)
 	require.OK(t, err)
 	before, err := os.ReadFile(filepath.Join(dir, folder.ApprovalsFile))
@@ -170,7 +171,7 @@ func TestRestoreRefuses(t *testing.T) {
 	} {
 		bad := filepath.Join(dir, name+".db")
 		require.OK(t, os.WriteFile(bad, data, 0o600))
-		s.must(1, "approvals", "restore", bad, "--dir", dir)
+		s.must(1, "restore", bad, "--dir", dir)
 	}
 	if n := strings.Count(s.text.String(), "nothing was changed"); n != 4 {
 		t.Errorf("%d refusals say that nothing was changed, want 4:\n%s", n, s.text.String())
@@ -192,10 +193,10 @@ func TestRestoreRefuses(t *testing.T) {
 func TestRestoreSaysTruthOnFullDisk(t *testing.T) {
 	dir, s := newShelf(t)
 	first := filepath.Join(dir, "first.db")
-	s.must(0, "approvals", "backup", first, "--dir", dir)
+	s.must(0, "backup", first, "--dir", dir)
 	env := quiet()
 	env.stdout = fullDisk{}
-	err := run(t.Context(), []string{"approvals", "restore", first, "--dir", dir}, env)
+	err := run(t.Context(), []string{"restore", first, "--dir", dir}, env)
 	if err == nil || !strings.Contains(err.Error(), "the copy is restored") || strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("restore = %v", err)
 	}

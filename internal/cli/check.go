@@ -37,21 +37,21 @@ const noDenyRule = "no rule denies any of its tools"
 
 // A checkCmd is portcullis check.
 type checkCmd struct {
-	Dir    string `arg:"" optional:"" default:"." help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar. Without it, the current folder."`
-	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
+	positionalFolder
+	outputFlag
 }
 
 // Run prints the faults of the folder.
 func (c checkCmd) Run(ctx context.Context, env *environment) error {
 	out := env.stdout
-	if c.Output == "json" {
+	if c.json() {
 		out = io.Discard
 	}
 	checked, err := check(ctx, c.Dir, env.getenv, out)
 	if checked.OK = err == nil; checked.OK {
 		checked.compare(ctx)
 	}
-	if c.Output == "json" {
+	if c.json() {
 		err = errors.Join(err, printJSON(env.stdout, checked))
 	}
 	return err

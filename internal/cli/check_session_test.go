@@ -44,22 +44,22 @@ func TestCheckSession(t *testing.T) {
 	s.must(0, "check", dir, "-o", "json")
 	s.objects = &objecttest.Mem{}
 	copied(t, dir, s.objects, "catalog")
-	s.must(0, "push", "--dir", dir, "--bucket", "b", "--dry-run")
+	s.must(0, "aws", "push", "--dir", dir, "--bucket", "b", "--dry-run")
 	if _, err := s.objects.Get(t.Context(), "config/mcp_config.json", ""); err == nil {
 		t.Error("a dry run has stored something")
 	}
-	s.must(0, "push", "--dir", dir, "--bucket", "b")
-	s.must(0, "push", "--dir", dir, "--bucket", "b")
-	s.must(0, "push", "--dir", dir, "--bucket", "b", "-o", "json")
-	s.must(1, "push", "--dir", dir, "--bucket", "b", "--expect", "0123456789ab")
+	s.must(0, "aws", "push", "--dir", dir, "--bucket", "b")
+	s.must(0, "aws", "push", "--dir", dir, "--bucket", "b")
+	s.must(0, "aws", "push", "--dir", dir, "--bucket", "b", "-o", "json")
+	s.must(1, "aws", "push", "--dir", dir, "--bucket", "b", "--expect", "0123456789ab")
 	programtest.WriteConfig(t, dir, "{\n  \"mcpServers\": {\"files\": {\"urll\": \"https://x.example\", \"timeout\": 5}}\n}")
 	s.must(1, "check", dir)
 	s.must(1, "check", dir, "-o", "json")
-	s.must(1, "push", "--dir", dir, "--bucket", "b")
+	s.must(1, "aws", "push", "--dir", dir, "--bucket", "b")
 	s.objects = nil
 	programtest.WriteConfig(t, dir, mine)
-	s.must(1, "push", "--dir", dir, "--bucket", "b")
-	s.must(2, "push", "--dir", dir)
+	s.must(1, "aws", "push", "--dir", dir, "--bucket", "b")
+	s.must(2, "aws", "push", "--dir", dir)
 	s.check("check")
 	for _, secret := range []string{"FILES_TOKEN\"", "Bearer"} {
 		if strings.Contains(s.text.String(), secret) {

@@ -25,7 +25,6 @@ type cli struct {
 	Status    statusCmd       `cmd:"" reads:"status" help:"Print the state of a gateway on one screen."`
 	Doctor    doctorCmd       `cmd:"" help:"Find what is wrong with a gateway and around it."`
 	Check     checkCmd        `cmd:"" help:"Check the config and the policy of a folder."`
-	Push      pushCmd         `cmd:"" help:"Put the config and the policy of a folder into the bucket of a gateway on AWS."`
 	Tools     toolsCmd        `cmd:"" reads:"tools" help:"Print the tools, prompts and resources that the gateway knows."`
 	Diff      diffCmd         `cmd:"" reads:"diff" help:"Print how a definition differs from the approved one."`
 	Approve   approveItemsCmd `cmd:"" changes:"approve" help:"Approve definitions."`
@@ -38,7 +37,9 @@ type cli struct {
 	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything."`
 	Audit     auditCmd        `cmd:"" help:"Print what agents called and what people decided."`
 	Requests  requestsCmd     `cmd:"" help:"Print the requests of agents, and decide about them."`
-	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, back them up, and restore them."`
+	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, or accept them after a loss."`
+	Backup    backupCmd       `cmd:"" changes:"backup" help:"Back up the decisions of people."`
+	Restore   restoreCmd      `cmd:"" help:"Restore the decisions of people from a copy, or from the tool catalog."`
 
 	Import  importCmd  `cmd:"" help:"Copy the MCP servers of a client into the gateway's config."`
 	Connect connectCmd `cmd:"" help:"Connect a client to the gateway."`
@@ -47,6 +48,9 @@ type cli struct {
 	Token tokenCmd `cmd:"" help:"List, make and revoke agent tokens."`
 	Try   tryCmd   `cmd:"" help:"Print the result of an agent's search, with the reasons."`
 	Open  openCmd  `cmd:"" help:"Open the console in the browser."`
+
+	AWS       awsCmd  `cmd:"" name:"aws" help:"Deploy the files of a gateway on AWS."`
+	EarlyPush pushCmd `cmd:"" hidden:"" name:"push"`
 
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Words      wordsCmd      `cmd:"" hidden:"" name:"complete-words" help:"Answers for the completion scripts."`
@@ -69,6 +73,8 @@ type environment struct {
 	// of the served gateway; nil: it does not run for a client
 	client *clientGateway
 	bucket func(ctx context.Context, name string) (object.Store, error)
+	// folder of the user's configuration files; nil: none
+	ownConfig func() (string, error)
 	// how often a served gateway checks config and policy for changes; 0: lookEvery
 	look time.Duration
 }
@@ -82,21 +88,26 @@ func run(ctx context.Context, args []string, env *environment) error {
 	if command := parseServe(args, bound); command != nil {
 		return command.Run()
 	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
 	done := false // the program has printed the help or the version
 	parser, err := kong.New(&cli{}, append(bound,
 		kong.Description("An MCP gateway that shows the tools which an agent may not use as locked, with the reason why."),
 		grammarOptions(), kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))...)
+		kong.Resolvers(kong.ResolverFunc(env.resolve)),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(env.printHelp))...)
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(placeLast(parser.Model.Node, args))
 	if done {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	env.printPlace(command)
 	g, err := openFor(ctx, env, command.Selected())
 	if err != nil {
 		return err

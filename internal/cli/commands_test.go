@@ -41,9 +41,18 @@ func TestCommandsPage(t *testing.T) {
 const commandsHead = `# Commands
 
 This page is generated from the program's help, ` + "`portcullis COMMAND --help`" + `.
-A command works on the gateway of the current folder or of ` + "`--dir`" + `,
-or on the gateway at ` + "`--url`" + `,
-with the credential in ` + "`PORTCULLIS_TOKEN`" + `.
+A command works on the gateway of the folder ` + "`--dir`" + `, or on the gateway at ` + "`--url`" + `
+with the credential in ` + "`PORTCULLIS_TOKEN`" + `. Without these flags it uses the first of these:
+
+1. the gateway at the URL in ` + "`PORTCULLIS_URL`" + `
+2. the folder in ` + "`PORTCULLIS_DIR`" + `
+3. the current folder, if it has a config
+4. your own folder, if it has a config: ` + "`~/.config/portcullis`" + ` on Linux,
+   ` + "`~/Library/Application Support/portcullis`" + ` on macOS, ` + "`%AppData%\\portcullis`" + ` on Windows
+
+` + "`init`, `check` and `serve`" + ` use only ` + "`--dir`" + ` and the current folder.
+` + "`--dir`, `--url`, `--actor` and `-o`" + ` may come before or after the command.
+
 If a gateway runs on the folder, the command asks it; otherwise the command opens the folder.
 Decisions and audit events are the same in both cases. A command that only reads writes nothing
 into the folder.

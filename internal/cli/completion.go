@@ -84,7 +84,7 @@ func (c wordsCmd) Run(ctx context.Context, command *kong.Context, env *environme
 		return nil
 	}
 	last := words[len(words)-1]
-	found := (&completer{ctx: ctx, root: command.Model.Node}).complete(words[:len(words)-1], last)
+	found := (&completer{ctx: ctx, env: env, root: command.Model.Node}).complete(words[:len(words)-1], last)
 	return printWhole(env.stdout, func(w io.Writer) {
 		for _, f := range found {
 			help, _, _ := strings.Cut(f.help, ". ")
@@ -149,6 +149,7 @@ type completion struct{ value, help string }
 // A completer finds the completions at the end of a command line.
 type completer struct {
 	ctx  context.Context
+	env  *environment
 	root *kong.Node
 
 	node       *kong.Node // the command so far
@@ -160,7 +161,10 @@ type completer struct {
 // complete returns the words that begin with typed and are possible after words.
 func (c *completer) complete(words []string, typed string) []completion {
 	c.node = c.root
-	flag, plain := c.walk(words)
+	if n := len(words); n > 0 && slices.Contains(placed, words[n-1]) && placeLast(c.root, words) == nil {
+		return nil // the value of a flag before the command: a file, for the shell
+	}
+	flag, plain := c.walk(placeLast(c.root, words))
 	var all []completion
 	prefix := ""
 	switch {
@@ -267,6 +271,11 @@ func (c *completer) flag(name string) (found *kong.Flag) {
 }
 
 func (c *completer) flags() (out []completion) {
+	if c.node == c.root {
+		for _, name := range placed {
+			out = append(out, completion{name, ""})
+		}
+	}
 	seen := map[string]bool{}
 	c.eachFlag(func(f *kong.Flag) {
 		if !seen[f.Name] && !f.Hidden {
@@ -320,7 +329,12 @@ func (c *completer) values(v *kong.Value) (out []completion) {
 
 // names returns the names of the servers, or of the tools, in the folder's catalog.
 func (c *completer) names(tools bool) (out []completion) {
-	snap, err := catalog.Load(c.ctx, dir.New(cmp.Or(c.folder, ".")), nil)
+	if c.folder == "" {
+		if at, dir, _ := c.env.findGateway(); at == "" {
+			c.folder = cmp.Or(dir, ".")
+		}
+	}
+	snap, err := catalog.Load(c.ctx, dir.New(c.folder), nil)
 	if err != nil {
 		return nil // a completion cannot show an error
 	}

@@ -62,6 +62,11 @@ func TestComplete(t *testing.T) {
 		{[]string{"sync", "--dir=" + dir, "--server=fi"}, []string{"--server=files"}},
 		{[]string{"sync", "--dir", dir, "--url", "https://x", "--server", "f"}, nil},
 		{[]string{"sync", "--dir", t.TempDir(), "--server", "f"}, nil},
+		{[]string{"--dir", dir, "sync", "--server", "f"}, []string{"files", "fun"}},
+		{[]string{"approvals", "--dir", dir, "carry", "f"}, []string{"files", "fun"}},
+		{[]string{"--dir", ""}, nil},
+		{[]string{"--d"}, []string{"--dir"}},
+		{[]string{"-o", "json", "vers"}, []string{"version"}},
 		{[]string{"sync", "--dir", ""}, nil}, // file names, by the shell
 		{[]string{"nonsense", "--no", ""}, nil},
 		{[]string{"complete-w"}, nil},

@@ -103,7 +103,7 @@ func TestFlagsRefused(t *testing.T) {
 		want string
 	}{
 		{"no folder", []string{"serve"}, "there is no gateway in"},
-		{"no command", nil, `expected one of "serve"`},
+		{"no command", []string{"--dir", "x"}, `expected one of "serve"`},
 		{"stray argument", []string{"serve", "--dir", "x", "now"}, "unexpected argument now"},
 		{"no actor", []string{"serve", "--dir", "x", "--actor", ""}, "--actor is empty"},
 		{"address", []string{"serve", "--dir", "x", "--addr", "nonsense"}, `--addr "nonsense"`},

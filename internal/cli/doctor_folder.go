@@ -303,7 +303,7 @@ func (x *examination) storeOpens(dir string, s folder.Info, runs bool) bool {
 	case errors.Is(err, bolt.ErrHeld):
 		x.find("approvals_held", path, err.Error(), "fuser "+connect.Shell(path))
 	case errors.Is(err, bolt.ErrDamaged):
-		x.find("approvals_damaged", path, err.Error(), x.commandLine("approvals restore"))
+		x.find("approvals_damaged", path, err.Error(), x.commandLine("restore"))
 	default:
 		x.find("folder_unopened", path, err.Error(), "")
 	}

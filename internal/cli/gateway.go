@@ -14,13 +14,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
 // placeFlags select the gateway of a command.
 type placeFlags struct {
-	Dir string `placeholder:"DIR" help:"Folder of the gateway. Without --dir and --url: the current folder. If a gateway runs on it, the command asks that gateway; otherwise it opens the files."`
-	URL string `placeholder:"URL" help:"URL of a running gateway, such as https://gate.example.com. The credential is PORTCULLIS_TOKEN or, with --dir, that folder's admin key."`
+	Dir string `place:"" placeholder:"DIR" help:"Folder of the gateway. If a gateway runs on it, the command asks that gateway; otherwise it opens the files. Without --dir and --url: PORTCULLIS_URL, PORTCULLIS_DIR, the current folder if it has a config, or your own folder."`
+	URL string `place:"" placeholder:"URL" help:"URL of a running gateway, such as https://gate.example.com. The credential is PORTCULLIS_TOKEN or, with --dir, that folder's admin key."`
 }
 
 // gatewayFlags are placeFlags with the name of the person who decides.
@@ -41,6 +42,16 @@ var errNobody = errors.New("--actor is empty: the audit must name somebody")
 
 // folder returns the folder if --url is not set.
 func (f placeFlags) folder() string { return cmp.Or(f.Dir, ".") }
+
+// local returns the folder whose config a command changes.
+func (f placeFlags) local(command string) (string, error) {
+	if f.URL != "" {
+		return "", fmt.Errorf("%s: a command changes %s only in a folder of this machine, and the "+
+			"gateway at %s has its own; nothing was changed. Change the file in the folder where "+
+			"that gateway runs, with --dir, or on AWS with portcullis aws push", command, config.Key, inLine(f.URL))
+	}
+	return f.folder(), nil
+}
 
 // gatewayArgs returns the flags that select the same gateway in another command.
 func (f placeFlags) gatewayArgs() (flags string) {

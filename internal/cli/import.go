@@ -22,15 +22,15 @@ import (
 
 // An importCmd is portcullis import.
 type importCmd struct {
+	placeFlags
 	From    []string          `arg:"" placeholder:"CLIENT|FILE" help:"claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, or a file of any of them."`
-	Dir     string            `default:"." placeholder:"DIR" help:"Folder of the gateway. Without it, the current folder."`
 	DryRun  bool              `help:"Print the servers that would be imported, and change nothing."`
 	Only    []string          `placeholder:"NAME" help:"Import only these servers."`
 	Skip    []string          `placeholder:"NAME" help:"Leave these servers out."`
 	As      map[string]string `placeholder:"NAME=NEW" help:"Give a server another name."`
 	Accept  []string          `placeholder:"NAME.MEMBER" help:"Import these members too, which can do harm: the report lists them. An unknown member is an error."`
 	Secrets string            `placeholder:"FILE" help:"Write plain-text credentials into this new file, as export lines for a shell; only you can read it. Without it no file gets them."`
-	Output  string            `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
+	outputFlag
 }
 
 // An importing is one run of import.
@@ -51,8 +51,11 @@ type importing struct {
 
 // Run imports the servers.
 func (c importCmd) Run(ctx context.Context, env *environment) error {
-	i := &importing{importCmd: c, env: env, path: filepath.Join(c.Dir, filepath.FromSlash(config.Key)), state: map[*clientfile.Server]string{}}
 	var err error
+	if c.Dir, err = c.local("import"); err != nil {
+		return err
+	}
+	i := &importing{importCmd: c, env: env, path: filepath.Join(c.Dir, filepath.FromSlash(config.Key)), state: map[*clientfile.Server]string{}}
 	if i.machine, err = thisMachine(env); err == nil {
 		i.home, _ = i.machine.Home() // not needed if only files are named
 		err = i.run(ctx)
@@ -341,7 +344,7 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 			}
 		}()
 		if i.before == nil { // create .gitignore as init does
-			if err = (initCmd{Dir: i.Dir}).ignore(ctx, &strings.Builder{}); err != nil {
+			if err = newInit(i.Dir).ignore(ctx, &initReport{}); err != nil {
 				return "", err
 			}
 		}
@@ -350,7 +353,7 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 		}
 	}
 	if i.before == nil {
-		if err := (initCmd{Dir: i.Dir}).write(ctx, &strings.Builder{}); err != nil {
+		if err := newInit(i.Dir).write(ctx, &initReport{}); err != nil {
 			return "", err
 		}
 		return "", i.replaced(data)

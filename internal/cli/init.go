@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,8 +19,28 @@ import (
 
 // An initCmd is portcullis init.
 type initCmd struct {
-	Dir string `arg:"" optional:"" default:"." help:"Folder of the gateway; the command creates it. Without it, the current folder."`
+	positionalFolder
+	outputFlag
 }
+
+// A positionalFolder is a folder that people name without a flag, or with one. Only these commands
+// use neither PORTCULLIS_DIR nor the user's own folder.
+type positionalFolder struct {
+	Folder string `arg:"" optional:"" name:"dir" help:"Folder of the gateway. Without it, the current folder."`
+	Dir    string `placeholder:"DIR" help:"The same folder as a flag."`
+}
+
+// AfterApply implements kong's hook.
+func (f *positionalFolder) AfterApply() error {
+	if f.Folder != "" && f.Dir != "" && f.Folder != f.Dir {
+		return fmt.Errorf("%q and --dir %q name two folders: leave one of them out", f.Folder, f.Dir)
+	}
+	f.Dir = cmp.Or(f.Dir, f.Folder, ".")
+	return nil
+}
+
+// newInit returns the command for a folder.
+func newInit(dir string) initCmd { return initCmd{positionalFolder: positionalFolder{Dir: dir}} }
 
 const (
 	firstConfig = `{
@@ -45,18 +67,36 @@ const (
 
 // Run writes the files, and prints the written files, the existing ones and the next steps.
 func (c initCmd) Run(ctx context.Context, env *environment) error {
-	var report strings.Builder
-	err := c.write(ctx, &report)
+	report := &initReport{Dir: c.Dir, Files: []initFile{}}
+	err := c.write(ctx, report)
+	printing := c.print(env.stdout, report, func(w io.Writer) {
+		for _, f := range report.Files {
+			fmt.Fprintf(w, "%s: %s\n", f.File, f.State)
+		}
+		if err == nil {
+			c.next(w)
+		}
+	})
 	if err == nil {
-		c.next(&report)
-	}
-	if _, printing := env.stdout.Write([]byte(report.String())); err == nil {
 		return printing
 	}
 	return fmt.Errorf("init: %w", err)
 }
 
-func (c initCmd) write(ctx context.Context, report *strings.Builder) error {
+// An initReport says what init did with each file.
+type initReport struct {
+	Dir   string     `json:"dir"`
+	Files []initFile `json:"files"`
+}
+
+type initFile struct {
+	File  string `json:"file"`
+	State string `json:"state"`
+}
+
+func (r *initReport) add(path, state string) { r.Files = append(r.Files, initFile{path, state}) }
+
+func (c initCmd) write(ctx context.Context, report *initReport) error {
 	if info, err := os.Stat(c.Dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("%q is a file, and a gateway needs a folder: name another", c.Dir)
 	}
@@ -76,18 +116,18 @@ func (c initCmd) write(ctx context.Context, report *strings.Builder) error {
 		path := filepath.Join(c.Dir, filepath.FromSlash(f.key))
 		switch err := createFile(path, []byte(f.text), 0o644); {
 		case errors.Is(err, fs.ErrExist):
-			fmt.Fprintf(report, "%s: it exists, and was not changed\n", path)
+			report.add(path, "it exists, and was not changed")
 		case err != nil:
 			return err
 		default:
-			fmt.Fprintf(report, "%s: written\n", path)
+			report.add(path, "written")
 		}
 	}
 	return nil
 }
 
 // ignore adds the missing lines to .gitignore.
-func (c initCmd) ignore(ctx context.Context, report *strings.Builder) error {
+func (c initCmd) ignore(ctx context.Context, report *initReport) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted; nothing was written")
 	}
@@ -97,15 +137,15 @@ func (c initCmd) ignore(ctx context.Context, report *strings.Builder) error {
 	case err != nil:
 		return err
 	case len(added) == 0:
-		fmt.Fprintf(report, "%s: it has all lines, and was not changed\n", path)
+		report.add(path, "it has all lines, and was not changed")
 	default:
-		fmt.Fprintf(report, "%s: added %s\n", path, strings.Join(added, ", "))
+		report.add(path, "added "+strings.Join(added, ", "))
 	}
 	return nil
 }
 
 // next prints the next steps.
-func (c initCmd) next(report *strings.Builder) {
+func (c initCmd) next(report io.Writer) {
 	place, flag := "", ""
 	if c.Dir != "." {
 		place, flag = " "+connect.Shell(c.Dir), " --dir "+connect.Shell(c.Dir)

@@ -216,11 +216,11 @@ func TestLostApprovals(t *testing.T) {
 	s := newShop(t)
 	today := []string{"allowed", "freed", "steady"}
 	var table strings.Builder
-	table.WriteString("| what happened to `approvals.db` | before a sync | after it | after `approvals restore` | after `approvals accept` |\n|---|---|---|---|---|\n")
+	table.WriteString("| what happened to `approvals.db` | before a sync | after it | after `restore` | after `approvals accept` |\n|---|---|---|---|---|\n")
 	for _, loss := range losses {
 		before, open1 := s.after(loss.spoil, false)
 		synced, open2 := s.after(loss.spoil, true)
-		restored, open3 := s.after(loss.spoil, true, "approvals", "restore")
+		restored, open3 := s.after(loss.spoil, true, "restore")
 		accepted, open4 := s.after(loss.spoil, true, "approvals", "accept")
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", loss.name, before, synced, restored, accepted)
 		for step, open := range map[string][]string{"before a sync": open1, "after a sync": open2, "after restore": open3, "after accept": open4} {
@@ -254,14 +254,14 @@ func TestApprovalsCommand(t *testing.T) {
 		return out.String(), err
 	}
 	s.check(os.WriteFile(path, []byte("damaged"), 0o600))
-	if _, err := command("serve", "--addr", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis approvals restore --dir") {
+	if _, err := command("serve", "--addr", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis restore --dir") {
 		t.Errorf("start with a damaged file: %v, want the file's path and the command that "+
 			"restores it", err)
 	}
 	if _, err := command("approvals", "accept"); !errors.Is(err, bolt.ErrDamaged) {
 		t.Errorf("accept of a damaged file: %v", err)
 	}
-	out, err := command("approvals", "restore")
+	out, err := command("restore")
 	require.OK(t, err)
 	for _, want := range []string{
 		"is damaged: it is kept as", "shop:allowed: approved\n", "shop:changed: changed, waits for approval\n",
@@ -279,7 +279,7 @@ func TestApprovalsCommand(t *testing.T) {
 		t.Errorf("the copy holds %q, %v", data, err)
 	}
 	s.check(os.RemoveAll(filepath.Join(s.dir, "catalog")))
-	if _, err := command("approvals", "restore"); err == nil || !strings.Contains(err.Error(), "no tool catalog") {
+	if _, err := command("restore"); err == nil || !strings.Contains(err.Error(), "no tool catalog") {
 		t.Errorf("without a catalog: %v", err)
 	}
 }

@@ -34,6 +34,7 @@ func Main() int {
 		colour:      term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && !slices.Contains([]string{"", "dumb"}, os.Getenv("TERM")),
 		browse:      browser(os.Getenv),
 		bucket:      bucket.Open,
+		ownConfig:   os.UserConfigDir,
 	})
 	return exitCode(err, os.Stderr)
 }

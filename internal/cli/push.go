@@ -15,25 +15,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// A pushCmd is portcullis push.
+// An awsCmd is portcullis aws.
+type awsCmd struct {
+	Push pushCmd `cmd:"" help:"Put the config and the policy of a folder into the bucket of a gateway."`
+}
+
+// A pushCmd is portcullis aws push.
 type pushCmd struct {
-	Dir    string `default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar. Without it, the current folder."`
+	Dir    string `place:"folder" default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar."`
 	Bucket string `required:"" placeholder:"NAME" help:"Bucket of the gateway: its stack's output BucketName."`
 	Expect string `placeholder:"VERSION" help:"Replace the stored config only if its version begins with this (8 digits or more)."`
 	DryRun bool   `help:"Print what would change, and store nothing."`
-	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
+	outputFlag
 }
 
 // Run checks the folder, because the gateway would ignore a file with a fault and only log it. Then
 // it stores the files that differ.
 func (c pushCmd) Run(ctx context.Context, env *environment) error {
 	out := env.stdout
-	if c.Output == "json" {
+	if c.json() {
 		out = io.Discard
 	}
 	p := &push{Dry: c.DryRun, expect: c.Expect}
 	err := p.run(ctx, c, env, out)
-	if c.Output == "json" && p.Check != nil {
+	if c.json() && p.Check != nil {
 		err = errors.Join(err, printJSON(env.stdout, p))
 	}
 	return err

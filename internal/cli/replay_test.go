@@ -157,11 +157,11 @@ func (e *evening) copy() string {
 	return root
 }
 
-// restore runs portcullis approvals restore, and returns its output.
+// restore runs portcullis restore, and returns its output.
 func (e *evening) restore(root string) string {
 	e.t.Helper()
 	var out strings.Builder
-	require.OK(e.t, run(e.t.Context(), []string{"approvals", "restore", "--dir", root, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard}))
+	require.OK(e.t, run(e.t.Context(), []string{"restore", "--dir", root, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard}))
 	return out.String()
 }
 

@@ -69,7 +69,7 @@ func showRequests(w, stderr io.Writer, list admin.Requests) {
 	for _, r := range list.Requests {
 		note := text.Clip(text.Line(cmp.Or(r.Why, r.Note)), 80)
 		t.row(r.ID, string(r.State), whoAsks(r), whatIsAsked(r), decide.StatusText(r.Locked),
-			r.Opened.UTC().Format("2006-01-02 15:04"), note)
+			atMinute(r.Opened), note)
 	}
 	t.end()
 }

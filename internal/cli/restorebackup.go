@@ -31,8 +31,8 @@ func (c restoreCmd) restore(ctx context.Context, env *environment) error {
 	t, err := c.runRestore(ctx)
 	switch {
 	case err == nil:
-		if err := errors.Join(t.store.Close(), printWhole(env.stdout, t.print)); err != nil {
-			return fmt.Errorf("approvals restore: the copy is restored, and the result could "+
+		if err := errors.Join(t.store.Close(), c.print(env.stdout, t.result(), t.show)); err != nil {
+			return fmt.Errorf("restore: the copy is restored, and the result could "+
 				"not be printed: %w", err)
 		}
 		return nil
@@ -41,7 +41,7 @@ func (c restoreCmd) restore(ctx context.Context, env *environment) error {
 	case ctx.Err() != nil:
 		err = errors.New("interrupted")
 	}
-	return fmt.Errorf("approvals restore: %w; nothing was changed", err)
+	return fmt.Errorf("restore: %w; nothing was changed", err)
 }
 
 // runRestore restores a backup. If it returns an error, it has changed nothing. The caller closes
@@ -75,7 +75,7 @@ func (c restoreCmd) runRestore(ctx context.Context) (*restoring, error) {
 	return t, nil
 }
 
-// A restoring is one run of approvals restore FILE.
+// A restoring is one run of restore FILE.
 type restoring struct {
 	restoreCmd
 	path   string // of the store
@@ -172,6 +172,27 @@ func (t *restoring) take(ctx context.Context) (err error) {
 	return nil
 }
 
+// A restoredCopy is the JSON output of a restore.
+type restoredCopy struct {
+	File    string   `json:"file"`
+	Records int      `json:"records"`
+	Newest  string   `json:"newest"`            // time of the newest record
+	Kept    string   `json:"kept,omitempty"`    // the old file
+	Damaged bool     `json:"damaged,omitempty"` // whether the old file was damaged
+	Tokens  int      `json:"tokens"`
+	Revoked int      `json:"revoked"`
+	Choose  []string `json:"choose,omitempty"` // items for which a person chooses a version
+}
+
+func (t *restoring) result() restoredCopy {
+	out := restoredCopy{File: t.File, Records: t.came.Records, Newest: newest(t.copied), Kept: t.kept,
+		Damaged: t.bad, Tokens: t.came.Tokens, Revoked: t.came.Revoked}
+	for _, id := range t.unsettled {
+		out.Choose = append(out.Choose, id.String())
+	}
+	return out
+}
+
 // undo restores the old file.
 func (t *restoring) undo() error {
 	err := t.store.Close()
@@ -192,8 +213,8 @@ func newest(c bolt.Contents) string {
 	return atMinute(c.Newest)
 }
 
-// print prints the result, and the next steps.
-func (t *restoring) print(w io.Writer) {
+// show prints the result, and the next steps.
+func (t *restoring) show(w io.Writer) {
 	switch {
 	case t.bad:
 		fmt.Fprintf(w, "%s is damaged: it is kept as %s\n", t.path, t.kept)
@@ -233,8 +254,8 @@ func (t *restoring) print(w io.Writer) {
 	if t.unlisted() {
 		fmt.Fprintf(w, "the tool catalog here does not have all of their servers: run portcullis sync%s first\n", in)
 	}
-	fmt.Fprintf(w, "choose the version that counts:\n  portcullis approvals restore%s   the "+
-		"last known version\n  portcullis approvals accept%s    the version of the copy\n", in, in)
+	fmt.Fprintf(w, "choose the version that counts:\n  portcullis restore%s            the "+
+		"last known version\n  portcullis approvals accept%s   the version of the copy\n", in, in)
 }
 
 // unlisted reports whether the catalog lacks the server of an unsettled record. A person can choose

@@ -108,7 +108,7 @@ func showServer(w io.Writer, s decide.ServerDetail) {
 	row("ended", minuteOf(c.EndedAt))
 	row("token until", minuteOf(c.Expires))
 	if c.Renewals > 0 {
-		row("renewed", text.Count(c.Renewals, "time")+" on "+c.Renewed.Format(time.DateOnly))
+		row("renewed", text.Count(c.Renewals, "time")+" on "+c.Renewed.UTC().Format(time.DateOnly))
 	}
 	row("scopes", strings.Join(c.Scopes, " "))
 	row("not granted", strings.Join(c.Missing, " "))

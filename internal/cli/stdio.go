@@ -19,12 +19,19 @@ import (
 
 // A stdioCmd is portcullis stdio.
 type stdioCmd struct {
-	URL           string   `placeholder:"URL" xor:"gateway" help:"URL of a running gateway to pass everything on to, such as https://gateway.example.com or http://127.0.0.1:8080/mcp/readonly. A credential for it is read from PORTCULLIS_TOKEN."`
-	Dir           string   `placeholder:"DIR" xor:"gateway" help:"Folder of the gateway. Without --dir and --url: the current folder. If a gateway runs on the folder, the command passes everything on to that gateway; otherwise it starts a gateway for this client, like portcullis serve."`
+	placeFlags
 	Addr          string   `default:"127.0.0.1:8080" help:"Address for /admin, if a gateway starts for this client."`
 	AllowCommands bool     `help:"Start the servers of the config that have a command, if a gateway starts for this client."`
 	Actor         string   `default:"${user}" placeholder:"NAME" help:"Name of the person in the audit for decisions made with the admin key, if a gateway starts for this client."`
 	Header        []string `placeholder:"NAME:VALUE" sep:"none" help:"Header of every request, such as X-MCP-Toolsets:github; repeatable."`
+}
+
+// Validate implements kong's check of flags.
+func (c stdioCmd) Validate() error {
+	if c.URL != "" && c.Dir != "" {
+		return errors.New("--url and --dir name two gateways: leave one of them out")
+	}
+	return nil
 }
 
 // Run forwards messages until the client closes standard input.

@@ -61,7 +61,7 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment, g *gateway) er
 		for _, x := range tokens {
 			used, role := "never", ""
 			if !x.LastUsed.IsZero() {
-				used = x.LastUsed.UTC().Format("2006-01-02 15:04")
+				used = atMinute(x.LastUsed)
 			}
 			if x.Admin {
 				role = ", admin"

@@ -98,7 +98,7 @@ func whatOf(r decide.Row) string {
 	}
 	switch {
 	case r.Lost:
-		return "the store lost its record: decide with portcullis approvals restore or accept. " + what
+		return "the store lost its record: decide with portcullis restore or accept. " + what
 	case r.Proposed != "":
 		return "approved by " + r.Proposed + ", needs a second person. " + what
 	case r.TakesTwo && (r.State == decide.StateNew || r.State == decide.StateChanged):

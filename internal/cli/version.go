@@ -9,13 +9,13 @@ import (
 
 // A versionCmd is portcullis version.
 type versionCmd struct {
-	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
+	outputFlag
 }
 
 // Run prints the program's version.
 func (c versionCmd) Run(env *environment) error {
 	b := boot.ThisBuild()
-	if c.Output == "json" {
+	if c.json() {
 		return printJSON(env.stdout, b)
 	}
 	return printWhole(env.stdout, func(w io.Writer) {

@@ -263,14 +263,14 @@ func (h Health) approvals(rs *reasons) {
 				"A sync restored the versions of the tool catalog. "+
 				"Where the store had another version, the stricter of the two applies.",
 			"Decide which version applies: /admin/config has a button for each, and the API POST /admin/approvals/restore for the catalog's version, "+
-				"POST /admin/approvals/accept for the store's version (items that it lacked wait for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept instead of restore.")
+				"POST /admin/approvals/accept for the store's version (items that it lacked wait for approval). On one machine: stop the gateway and run portcullis restore --dir DIR, or portcullis approvals accept --dir DIR.")
 	}
 	if n := len(h.Forgotten); n > 0 {
 		rs.add("approvals_gone", Degraded,
 			"The approval store had no records, and the stored tool catalog could not be used. "+
 				"The decisions of people about the items of "+
 				text.Count(n, "server")+" are lost: "+text.List(h.Forgotten, maxServersNamed)+". Each item is locked until a person decides.",
-			"If you have a copy of the store, restore it: portcullis approvals restore FILE --dir DIR on one machine, the table of an earlier time on AWS. "+
+			"If you have a copy of the store, restore it: portcullis restore FILE --dir DIR on one machine, the table of an earlier time on AWS. "+
 				"Otherwise approve what agents may call, and decide about the other items as for approvals_restored.")
 	}
 	if n := len(h.Rebuilt); n > 0 {

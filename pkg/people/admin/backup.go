@@ -12,7 +12,7 @@ import (
 
 // registerBackup adds the operation that returns a copy of the approvals.
 func (a *api) registerBackup(h huma.API) {
-	const what = "a bbolt database for the command portcullis approvals restore; it contains " +
+	const what = "a bbolt database for the command portcullis restore; it contains " +
 		"the digests of tokens and sessions"
 	op := post("backup-approvals", "/admin/approvals/backup", "Get a consistent, verified copy of the store of the approvals; the audit records who got the copy")
 	op.Responses = map[string]*huma.Response{"200": {Description: what, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}

@@ -38,7 +38,7 @@ const markReason = "A newer version of portcullis wrote this file. " +
 // ErrUnconverted says that a document of the previous build cannot be read. The file stays
 // unchanged.
 var ErrUnconverted = errors.New("nothing was converted, and the previous version still opens the " +
-	"file; start that version, or restore a copy: portcullis approvals restore FILE --dir DIR")
+	"file; start that version, or restore a copy: portcullis restore FILE --dir DIR")
 
 // An unconvertedError says which document of the previous build cannot be converted.
 type unconvertedError struct {

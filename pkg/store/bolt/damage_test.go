@@ -107,7 +107,7 @@ func TestOpenDamagedFile(t *testing.T) {
 			data := damage(bytes.Clone(whole))
 			require.OK(t, os.WriteFile(path, data, 0o600))
 			_, err := bolt.Open(path, nil)
-			if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis approvals restore --dir") {
+			if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis restore --dir") {
 				t.Errorf("Open = %v, want ErrDamaged, the file and the command that restores", err)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, data) {

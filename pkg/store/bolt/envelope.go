@@ -19,7 +19,7 @@ const docForm = 1
 
 // ErrUnreadable says that one document cannot be read. The error does not concern other documents.
 var ErrUnreadable = errors.New("a newer version of portcullis wrote it, or it is damaged; start " +
-	"that version, or restore a copy: portcullis approvals restore FILE --dir DIR")
+	"that version, or restore a copy: portcullis restore FILE --dir DIR")
 
 // isOver reports whether the document has expired.
 func isOver(d document.Doc, now time.Time) bool { return !d.Keep.IsZero() && !now.Before(d.Keep) }

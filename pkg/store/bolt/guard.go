@@ -18,7 +18,7 @@ import (
 )
 
 // ErrDamaged says that the file exists but is unusable. Nothing was written into the file.
-var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy of the file and restores the decisions from the catalog")
+var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis restore --dir DIR, which keeps a copy of the file and restores the decisions from the catalog")
 
 // begin creates a complete file without records if there is no file. If the disk is full, it
 // creates no file, because later starts would report an incomplete file as damaged.
