@@ -140,6 +140,7 @@ type Client struct {
 
 	programs *programs                 // nil: the client starts none
 	watcher  atomic.Pointer[ListWatch] // gets changes of lists; nil: none
+	messages messages
 
 	sessions sessionCache
 	shared   sharedStore
@@ -208,6 +209,7 @@ func New(o *Options) *Client {
 	c.cache.from = c.o.Secrets
 	if c.o.Commands {
 		c.programs = newPrograms(c.o.Log, c.o.ProgramsOfAgent, c.noteListChange)
+		c.programs.note = c.note
 	}
 	c.dialer = &egress.Dialer{
 		Rule:  egress.Rule{Allow: c.o.AllowNets, Runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},
@@ -276,6 +278,9 @@ func (c *Client) ended(s observe.Span, name string, t Target, start time.Time, o
 		slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
 	if c.o.Observe != nil {
 		c.o.Observe(s.Context, o)
+	}
+	if o.Status != outcome.Available && o.Recorded() {
+		c.note(t.ID, Message{Kind: messageError, Text: name + ": " + cmp.Or(o.Error, o.Reason)})
 	}
 	s.Name("server", o.ServerID)
 	s.Name("outcome", string(o.Status))

@@ -56,6 +56,10 @@ func (o *operation) forward(method string, params json.RawMessage) {
 		o.c.noteListChange(o.t.ID)
 		return
 	}
+	if method == mcp.NotificationMessage {
+		p, _ := rawjson.Split(params, rawjson.Lenient)
+		o.c.note(o.t.ID, logMessage(p, newRedactor(o.secrets()).text))
+	}
 	c := o.caller()
 	if c.Notify == nil || len(params) > maxForwarded && method != mcp.NotificationMessage {
 		return

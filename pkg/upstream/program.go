@@ -38,6 +38,7 @@ type program struct {
 	started  time.Time
 	patience time.Duration                   // from start to first message
 	clean    func(string) string             // removes secrets before a text is logged
+	note     func(Message)                   // keeps a message for operators
 	telling  chan struct{}                   // a token for each message that is sent without waiting
 	process  atomic.Pointer[process.Process] // nil until it has started
 
@@ -222,6 +223,9 @@ func (p *program) line(l linereader.Line) {
 	default:
 		if s := p.concerned(method, o.Get("params")); s != nil {
 			s.add(l.Data, false)
+		} else if method == mcp.NotificationMessage {
+			params, _ := rawjson.Split(o.Get("params"), rawjson.Lenient)
+			p.note(logMessage(params, p.clean))
 		}
 	}
 }
@@ -344,7 +348,9 @@ func (p *program) noJSON(l linereader.Line) {
 		return
 	}
 	if p.garbage++; p.garbage <= maxGarbage {
+		line := p.clean(string(l.Data[:min(len(l.Data), 512)]))
 		p.log.LogAttrs(context.Background(), slog.LevelWarn, "program wrote a line to its standard output that is no JSON-RPC message",
-			slog.String("line", text.Quote(p.clean(string(l.Data[:min(len(l.Data), 512)])), 200)))
+			slog.String("line", text.Quote(line, 200)))
+		p.note(Message{Kind: messageStdout, Text: line})
 	}
 }

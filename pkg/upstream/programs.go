@@ -35,11 +35,12 @@ const (
 type programs struct {
 	host    *process.Host
 	log     *slog.Logger
-	idle    time.Duration // without a call, before a program ends
-	start   time.Duration // minimum time from start to first message
-	max     int           // that run at the same time
-	ofAgent func() int    // for one agent
-	changed func(string)  // gets the name of a server whose program reports a changed list
+	idle    time.Duration                  // without a call, before a program ends
+	start   time.Duration                  // minimum time from start to first message
+	max     int                            // that run at the same time
+	ofAgent func() int                     // for one agent
+	changed func(string)                   // gets the name of a server whose program reports a changed list
+	note    func(server string, m Message) // keeps a message; nil: nobody does
 
 	mu    sync.Mutex
 	slots map[entryKey]*slot
@@ -53,6 +54,7 @@ func newPrograms(log *slog.Logger, ofAgent func() int, changed func(server strin
 		ofAgent = func() int { return maxOfAgent }
 	}
 	return &programs{
+		note: func(string, Message) {},
 		host: process.NewHost(maxPrograms), log: log, idle: idleProgram, start: startProgram, max: maxPrograms, ofAgent: ofAgent,
 		changed: changed,
 		slots:   map[entryKey]*slot{}, all: map[*program]bool{}, lost: map[entryKey]int64{},
@@ -175,17 +177,19 @@ func (t programTransport) start() (*program, error) {
 	p := &program{
 		key: t.key, gone: make(chan struct{}), shared: t.shared, id: rand.Text(), log: t.programs.log.With(slog.String("server", t.key.Server)),
 		command: t.command, patience: max(t.programs.start, t.timeout),
-		clean: t.redactor.text, telling: make(chan struct{}, maxTelling), streams: map[int64]*programStream{}, tokens: map[string]*programStream{}, started: time.Now(), used: time.Now(),
+		clean: t.redactor.text, note: func(m Message) { t.programs.note(t.key.Server, m) }, telling: make(chan struct{}, maxTelling), streams: map[int64]*programStream{}, tokens: map[string]*programStream{}, started: time.Now(), used: time.Now(),
 	}
 	p.changed = func() { t.programs.noteListChange(t.key.Server) }
 	process, err := t.programs.host.Start(t.program, process.Options{
 		Line: p.line, MaxLine: maxResponse - eventOverhead, Log: p.log, Clean: t.redactor.text, Finish: p.finishTime,
+		Wrote: func(line string) { p.note(Message{Kind: messageStderr, Text: line}) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.process.Store(process)
 	p.log.LogAttrs(context.Background(), slog.LevelInfo, "program started")
+	p.note(Message{Kind: messageProgram, Text: "started"})
 	return p, nil
 }
 
@@ -217,6 +221,7 @@ func (ps *programs) watch(s *slot, p *program) {
 	exit := p.endRequests() // a new request of p now gets errGone and finds another program
 	if s.running != p {     // the gateway ended the program
 		p.log.LogAttrs(context.Background(), slog.LevelInfo, "program ended", slog.String("how", exit.Error()))
+		p.note(Message{Kind: messageProgram, Text: "ended by the gateway"})
 		return
 	}
 	s.running = nil
@@ -228,6 +233,11 @@ func (ps *programs) watch(s *slot, p *program) {
 		wait = min(time.Second<<min(s.ends-2, 10), maxBackoff)
 	}
 	s.last, s.after = exit, time.Now().Add(wait)
+	how := "exit status 0"
+	if err := exit.Unwrap(); err != nil {
+		how = err.Error()
+	}
+	p.note(Message{Kind: messageProgram, Text: "ended unexpectedly: " + how})
 	p.log.LogAttrs(context.Background(), slog.LevelWarn, "program ended unexpectedly", slog.String("how", exit.Error()), text.Ms("not_started_again_for", wait))
 }
 

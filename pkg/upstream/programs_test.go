@@ -253,7 +253,10 @@ func TestProgramNeverStarts(t *testing.T) {
 
 func TestFinishTime(t *testing.T) {
 	for path, want := range map[string]time.Duration{"npx": installTime, "/usr/bin/uvx": installTime, "npx.cmd": installTime, "node": 0} {
-		p := &program{command: &Command{Path: path}}
+		p := &program{
+			command: &Command{Path: path}, clean: func(s string) string { return s },
+			note: func(Message) {},
+		}
 		if got := p.finishTime(); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}

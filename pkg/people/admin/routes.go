@@ -37,10 +37,7 @@ func (a *api) register(mux *http.ServeMux) {
 	cfg.RejectUnknownQueryParameters = true
 	h := humago.New(mux, cfg)
 
-	serve(a, h, get("list-servers", "/admin/servers", "List the configured servers, with the "+
-		"result of their last load and their tools by status"), a.listServers)
-	serve(a, h, get("get-server", "/admin/servers/{server}", "Get one server, with the result of "+
-		"its last load, its tools by status and its settings in the config"), a.getServer)
+	a.registerServers(h)
 	serve(a, h, get("get-config", "/admin/config", "Get the operator's files in use, the faults of the stored files, and what each rule denies"), a.config)
 	list := get("list-tools", "/admin/tools", "List tools, prompts and resources by kind, status, server, tier, state and words")
 	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}

@@ -22,6 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage/usagetest"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -76,6 +77,8 @@ func rows() map[string]row {
 		"GET /admin/servers":          {need: viewer},
 		"GET /admin/servers/{server}": {need: viewer},
 
+		"GET /admin/servers/{server}/messages":  {need: operator},
+		"POST /admin/servers/{server}/restart":  {need: operator, form: "x=", json: "{}"},
 		"POST /admin/servers/{server}/sign-in":  {need: operator, form: "x=", json: `{"redirect":"http://127.0.0.1:1/callback"}`},
 		"POST /admin/servers/{server}/sign-out": {need: operator, form: "x=", json: "{}"},
 		"GET /admin/sign-in/callback":           {need: anybody},
@@ -225,6 +228,7 @@ func newStage(t *testing.T) *stage {
 	}
 	s.usage = &usagetest.Asker{Now: s.Clock.Now}
 	s.Decide.Usage, s.Decide.Copier = s.usage, &s.copies
+	s.Decide.Servers = upstream.New(nil) // of which no server has run
 	s.signsIn(guessedIssuer{}, "k")
 	s.keepTokens()
 	return s

@@ -30,6 +30,8 @@ func requiredRole(method, address string) identity.Role {
 	switch first := parts[0]; {
 	case first == "tokens", first == "sessions":
 		return identity.Operator // these pages name all agents and all signed-in people
+	case first == "servers" && len(parts) == 3 && parts[2] == "messages":
+		return identity.Operator // messages may contain data of agents' calls
 	case first == "ask" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "withdraw"):
 		return identity.NoRole // the page shows only the request; only the agent's user can act
 	case isSafe(method), first == "me":

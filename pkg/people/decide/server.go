@@ -45,19 +45,22 @@ type Settings struct {
 // Server returns the named server.
 func (d *Service) Server(ctx context.Context, name string) (ServerDetail, error) {
 	v := d.View(ctx)
-	s, err := findServer(v, name)
+	s, err := d.findServer(ctx, v, name)
 	if err != nil {
 		return ServerDetail{}, err
 	}
 	c, err := d.Connection(ctx, s.Config)
 	seen := serverOf(v, s)
 	addRefusal(&seen, s.Config, d.refusals(ctx))
+	seen.LastMessage = d.lastMessage(ctx, name)
 	return ServerDetail{seen, settingsOf(s.Config), c, d.CanSignIn() && s.Config.SignsIn()}, err
 }
 
 // findServer returns the configured server with a name.
-func findServer(v *state.View, name string) (state.Server, error) {
-	for _, s := range v.Servers() {
+func (d *Service) findServer(
+	ctx context.Context, v *state.View, name string,
+) (state.Server, error) {
+	for _, s := range d.configured(ctx, v) {
 		if s.Config.Name == name {
 			return s, nil
 		}

@@ -41,6 +41,8 @@ type Server struct {
 	Tools     lock.Counts  `json:"tools"`
 	Prompts   *lock.Counts `json:"prompts,omitempty" doc:"absent if the server has none"`
 	Resources *lock.Counts `json:"resources,omitempty" doc:"resources and resource templates; absent if the server has none"`
+
+	LastMessage string `json:"last_message,omitempty" doc:"the server's last message, for operators only"`
 }
 
 // A Part is one part of the state, and how fresh it is.
@@ -67,13 +69,25 @@ type Freshness struct {
 // status.
 func (d *Service) Servers(ctx context.Context, p Paging) ([]Server, Next, error) {
 	v := d.View(ctx)
-	page, next, err := Cut(p, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
+	page, next, err := Cut(p, "servers", d.configured(ctx, v), func(s state.Server) string { return s.Config.Name })
 	servers, refused := make([]Server, len(page)), d.refusals(ctx)
 	for n, s := range page {
 		servers[n] = serverOf(v, s)
 		addRefusal(&servers[n], s.Config, refused)
+		servers[n].LastMessage = d.lastMessage(ctx, s.Config.Name)
 	}
 	return servers, next, err
+}
+
+// configured returns the servers of the config. Before the first sync the view has none.
+func (d *Service) configured(ctx context.Context, v *state.View) []state.Server {
+	all := v.Servers()
+	if cfg := d.states.Load(ctx).Config; all == nil && cfg != nil {
+		for _, c := range cfg.Servers {
+			all = append(all, state.Server{Config: c})
+		}
+	}
+	return all
 }
 
 func serverOf(v *state.View, s state.Server) Server {

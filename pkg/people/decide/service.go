@@ -71,6 +71,9 @@ type Options struct {
 	// SignIns signs in to servers; nil: the gateway cannot sign in.
 	SignIns *connection.Service
 
+	// Servers has the processes of servers; nil: they run elsewhere.
+	Servers ServerControl
+
 	// Syncer runs the syncs of [Service.Sync]; nil: this process runs none.
 	Syncer Syncer
 

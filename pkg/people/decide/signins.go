@@ -61,7 +61,7 @@ func (d *Service) signInServer(
 	if d.o.SignIns == nil {
 		return oauth.Server{}, outcome.Outcome{}, errNoVault
 	}
-	s, err := findServer(d.View(ctx), name)
+	s, err := d.findServer(ctx, d.View(ctx), name)
 	if err != nil {
 		return oauth.Server{}, outcome.Outcome{}, err
 	}
@@ -219,7 +219,7 @@ func (d *Service) FinishSignIn(ctx context.Context, state, query string) (Signed
 		audit.Line{Action: audit.ActionConnected, Subject: audit.AboutServer + ":" + c.Server},
 	)
 	out := SignedIn{Connection: c}
-	for _, s := range d.syncAfter(ctx).Servers {
+	for _, s := range d.syncNow(ctx).Servers {
 		if s.Name == c.Server {
 			o := OutcomeOf(s.Name, s.Outcome)
 			out.Outcome, out.Tools = &o, s.Tools
@@ -228,9 +228,9 @@ func (d *Service) FinishSignIn(ctx context.Context, state, query string) (Signed
 	return out, nil
 }
 
-// syncAfter runs a sync because a sign-in began or ended. The log and the pages of the servers have
-// its errors.
-func (d *Service) syncAfter(ctx context.Context) (r catalog.Report) {
+// syncNow runs a sync because a sign-in or the programs of a server began or ended. The log and the
+// pages of the servers have its errors.
+func (d *Service) syncNow(ctx context.Context) (r catalog.Report) {
 	if d.o.Syncer != nil {
 		r, _ = d.o.Syncer.Sync(ctx)
 		d.states.Refresh(ctx)
@@ -252,7 +252,7 @@ func (d *Service) SignOut(ctx context.Context, name string) (SignedOut, error) {
 		ctx,
 		audit.Line{Action: audit.ActionDisconnected, Subject: audit.AboutServer + ":" + name},
 	)
-	d.syncAfter(ctx)
+	d.syncNow(ctx)
 	out := SignedOut{Was: true, Revoked: revoke == nil}
 	if f, ok := errors.AsType[*oauth.Fault](revoke); ok {
 		out.Problem = f.Text

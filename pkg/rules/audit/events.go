@@ -29,6 +29,7 @@ const (
 	ActionEnded          = "connection_ended"     // the gateway's sign-in at a server ended
 	ActionRenewed        = "server_token_renewed" // token renewals of one day; the note has the number
 	ActionSync           = "sync"                 // a person started a sync
+	ActionRestarted      = "server_restarted"     // a person restarted a server
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"
 	ActionBackup         = "approvals_backup"     // a copy of the store was made; it has the digests of tokens

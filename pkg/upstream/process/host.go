@@ -41,6 +41,7 @@ type Options struct {
 	MaxLine int                      // bytes; 0: 4 MiB
 	Log     *slog.Logger             // for the lines of standard error; nil: slog.DiscardHandler
 	Clean   func(line string) string // removes secrets from such a line; nil: removes nothing
+	Wrote   func(line string)        // gets such a line too, without secrets; nil: nobody
 
 	// Finish returns the minimum time between the end of the program's input and the first signal.
 	// nil: the patience of [Process.Stop].

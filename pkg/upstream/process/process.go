@@ -62,7 +62,7 @@ func newProcess(program Program, o Options) *Process {
 	cmd := exec.Command(program.Path, program.Args...) //nolint:gosec,noctx // the operator decides which program runs, and Stop ends it
 	cmd.Env, cmd.Dir = program.Env, program.Dir
 	return &Process{
-		cmd: cmd, o: o, lastErrors: &stderrLog{log: o.Log, clean: o.Clean},
+		cmd: cmd, o: o, lastErrors: &stderrLog{log: o.Log, clean: o.Clean, wrote: o.Wrote},
 		writes: make(chan write), inputClosed: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
 }

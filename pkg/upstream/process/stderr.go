@@ -26,6 +26,7 @@ const (
 type stderrLog struct {
 	log   *slog.Logger
 	clean func(string) string
+	wrote func(string)
 
 	mu    sync.Mutex
 	lines []string
@@ -55,6 +56,9 @@ func (s *stderrLog) line(l linereader.Line) {
 	}
 	s.lines = append(s.lines, output)
 	s.lines = s.lines[max(0, len(s.lines)-lastLines):]
+	if s.wrote != nil {
+		s.wrote(output)
+	}
 	if !isOver {
 		s.log.LogAttrs(context.Background(), slog.LevelInfo, "program wrote to its standard error", slog.String("line", output))
 	}

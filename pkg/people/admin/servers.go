@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+)
+
+// registerServers adds the operations of servers and their processes.
+func (a *api) registerServers(h huma.API) {
+	serve(a, h, get("list-servers", "/admin/servers", "List the configured servers, with the "+
+		"result of their last load and their tools by status"), a.listServers)
+	serve(a, h, get("get-server", "/admin/servers/{server}", "Get one server, with the result of "+
+		"its last load, its tools by status and its settings in the config"), a.getServer)
+	messages := get("get-server-messages", "/admin/servers/{server}/messages", "Get the last "+
+		"messages of a server: lines of its program beside MCP, log notifications and errors")
+	restart := post("restart-server", "/admin/servers/{server}/restart",
+		"End the programs of a server and its sessions, and load the servers")
+	messages.Errors = append(
+		messages.Errors,
+		http.StatusUnprocessableEntity,
+		http.StatusNotImplemented,
+	)
+	restart.Errors = []int{http.StatusNotFound, http.StatusNotImplemented}
+	serve(
+		a,
+		h,
+		messages,
+		func(ctx context.Context, in *messagesInput) (decide.ServerMessages, error) {
+			return a.service.ServerMessages(ctx, in.Server, in.After)
+		},
+	)
+	serve(
+		a,
+		h,
+		restart,
+		func(ctx context.Context, in *serverInput) (decide.RestartedServer, error) {
+			return a.service.RestartServer(ctx, in.Server)
+		},
+	)
+}
+
+type messagesInput struct {
+	Server string `path:"server"`
+	After  string `query:"after" maxLength:"20" doc:"number of a message: only later messages"`
+}
