@@ -33,7 +33,7 @@ type cli struct {
 	Disable   disableCmd      `cmd:"" changes:"disable" help:"Lock items, even if their definitions change."`
 	Enable    enableCmd       `cmd:"" changes:"enable" help:"Unlock items that somebody disabled."`
 	Undo      undoCmd         `cmd:"" changes:"undo" help:"Undo the last decision about one item."`
-	Servers   serversCmd      `cmd:"" help:"Print the servers, and sign the gateway in to them."`
+	Servers   serversCmd      `cmd:"" help:"Print and change the servers, and sign the gateway in to them."`
 	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything."`
 	Audit     auditCmd        `cmd:"" help:"Print what agents called and what people decided."`
 	Requests  requestsCmd     `cmd:"" help:"Print the requests of agents, and decide about them."`
@@ -75,7 +75,8 @@ type environment struct {
 	bucket func(ctx context.Context, name string) (object.Store, error)
 	// folder of the user's configuration files; nil: none
 	ownConfig func() (string, error)
-	// how often a served gateway checks config and policy for changes; 0: lookEvery
+	// how often a served gateway checks config and policy for changes, and a command with -f asks
+	// for more; 0: lookEvery and followEvery
 	look time.Duration
 }
 

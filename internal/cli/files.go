@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
 // stamp is the layout of the time in the name of a copy.
@@ -82,6 +86,36 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 		}
 	}
 	return folder.PutFile(path, data, mode, store.Replace)
+}
+
+// lockTime is how long a command waits for another writer of a folder.
+const lockTime = 5 * time.Second
+
+// replaceConfig replaces the config of a folder, if it still has the content before, and keeps a
+// copy of it. After an error nothing has changed.
+func replaceConfig(ctx context.Context, folder string, before, after []byte) (backup string, err error) {
+	path := filepath.Join(folder, filepath.FromSlash(config.Key))
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	err = dir.New(folder).Exclusive(ctx, func() error {
+		switch now, err := os.ReadFile(path); {
+		case err != nil:
+			return err
+		case !bytes.Equal(now, before):
+			return errors.New("somebody else changed the config at this moment; run the command again")
+		}
+		if backup, err = backUp(path, time.Now()); err != nil {
+			return fmt.Errorf("the old config cannot be kept: %w", err)
+		}
+		if err = replaceFile(path, after, 0o644); err != nil {
+			_ = os.Remove(backup) // the config is unchanged
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("%w; nothing was changed", err)
+	}
+	return backup, nil
 }
 
 // writeInto writes data to a device, a pipe or, depending on flags, the end of a file.

@@ -44,11 +44,12 @@ var errNobody = errors.New("--actor is empty: the audit must name somebody")
 func (f placeFlags) folder() string { return cmp.Or(f.Dir, ".") }
 
 // local returns the folder whose config a command changes.
-func (f placeFlags) local(command string) (string, error) {
+func (f placeFlags) local() (string, error) {
 	if f.URL != "" {
-		return "", fmt.Errorf("%s: a command changes %s only in a folder of this machine, and the "+
-			"gateway at %s has its own; nothing was changed. Change the file in the folder where "+
-			"that gateway runs, with --dir, or on AWS with portcullis aws push", command, config.Key, inLine(f.URL))
+		return "", fmt.Errorf("the command changes a file of this machine, and the config of the "+
+			"gateway at %s is elsewhere: %s in the folder of its portcullis serve, on AWS in its "+
+			"bucket; nothing was changed. Run the command there with --dir, or on AWS change a "+
+			"copy and run portcullis aws push", inLine(f.URL), config.Key)
 	}
 	return f.folder(), nil
 }

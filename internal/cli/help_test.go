@@ -59,7 +59,7 @@ func TestHelpIsOfItsCommand(t *testing.T) {
 	app := commandLine(t)
 	n := 0
 	for _, c := range commandsOf(app.Model.Node) {
-		if c.Name != "block" && c.Name != "disable" && c.Name != "enable" {
+		if c.Parent != app.Model.Node || c.Name != "block" && c.Name != "disable" && c.Name != "enable" {
 			continue
 		}
 		n++
@@ -108,8 +108,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			if f.Name == "help" {
 				continue
 			}
-			if f.Short != 0 && f.Short != 'o' && f.Short != 'q' {
-				t.Errorf("%s: -%c: only -o and -q are short", path, f.Short)
+			if f.Short != 0 && f.Short != 'o' && f.Short != 'q' && f.Short != 'f' {
+				t.Errorf("%s: -%c: only -o, -q and -f are short", path, f.Short)
 			}
 			if !flagName.MatchString(f.Name) || f.Help == "" || !strings.HasSuffix(f.Help, ".") {
 				t.Errorf("%s: --%s, %q: want a name of small letters and a sentence", path, f.Name, f.Help)

@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
@@ -52,8 +51,8 @@ type importing struct {
 // Run imports the servers.
 func (c importCmd) Run(ctx context.Context, env *environment) error {
 	var err error
-	if c.Dir, err = c.local("import"); err != nil {
-		return err
+	if c.Dir, err = c.local(); err != nil {
+		return fmt.Errorf("import: %w", err)
 	}
 	i := &importing{importCmd: c, env: env, path: filepath.Join(c.Dir, filepath.FromSlash(config.Key)), state: map[*clientfile.Server]string{}}
 	if i.machine, err = thisMachine(env); err == nil {
@@ -356,23 +355,13 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 		if err := newInit(i.Dir).write(ctx, &initReport{}); err != nil {
 			return "", err
 		}
-		return "", i.replaced(data)
-	}
-	if backup, err = backUp(i.path, time.Now()); err != nil {
-		return "", fmt.Errorf("the old config cannot be kept: %w; nothing was changed", err)
-	}
-	return backup, i.replaced(data)
-}
-
-func (i *importing) replaced(data []byte) error {
-	if err := replaceFile(i.path, data, 0o644); err != nil {
-		kept := "the config did not change"
-		if i.before == nil {
-			kept = "the config is as init has just created it, without a server"
+		if err := replaceFile(i.path, data, 0o644); err != nil {
+			return "", fmt.Errorf("the config cannot be written: %w; it is as init has just "+
+				"created it, without a server", err)
 		}
-		return fmt.Errorf("the config cannot be written: %w; %s", err, kept)
+		return "", nil
 	}
-	return nil
+	return replaceConfig(ctx, i.Dir, i.before, data)
 }
 
 // short returns a text with paths in their usual short form.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,14 @@ import (
 
 // A serversCmd is portcullis servers.
 type serversCmd struct {
-	List   listServersCmd  `cmd:"" reads:"servers" default:"withargs" help:"Print the servers, and where the gateway is signed in."`
+	List    listServersCmd   `cmd:"" reads:"servers" default:"withargs" help:"Print the servers, and where the gateway is signed in."`
+	Add     addServerCmd     `cmd:"" help:"Add a server to the config."`
+	Remove  removeServerCmd  `cmd:"" help:"Remove a server from the config."`
+	Enable  enableServerCmd  `cmd:"" help:"Enable a server in the config."`
+	Disable disableServerCmd `cmd:"" help:"Disable a server in the config."`
+	Restart restartServerCmd `cmd:"" help:"Restart a server at the gateway that runs."`
+	Logs    logsServerCmd    `cmd:"" reads:"servers logs" help:"Print the last messages of a server."`
+
 	Login  loginServerCmd  `cmd:"" help:"Sign the gateway in to a server that requires OAuth."`
 	Logout logoutServerCmd `cmd:"" changes:"servers logout" help:"End the gateway's sign-in at a server."`
 }
@@ -50,18 +58,20 @@ func (c listServersCmd) Run(ctx context.Context, env *environment, g *gateway) e
 		return printJSON(env.stdout, map[string]any{"servers": all})
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(env.stderr, "the config has no servers")
+		fmt.Fprintln(env.stderr, "no server is known: the config has none, or cannot be used; portcullis check says which")
 		return nil
 	}
 	return printWhole(env.stdout, func(w io.Writer) {
-		t := newTable(w, "NAME", "STATUS", "SIGN-IN", "TOOLS")
+		t := newTable(w, "NAME", "OUTCOME", "TOOLS", "CONNECTION", "LAST MESSAGE")
 		for _, s := range all {
-			t.row(
-				s.Name,
-				s.Outcome.Status,
-				signInOf(s),
-				strconv.Itoa(s.Tools.Callable+s.Tools.Locked()),
-			)
+			status, message := s.Outcome.Status, s.LastMessage
+			if !s.Enabled {
+				status = "disabled"
+			} else if status != string(outcome.Available) {
+				message = cmp.Or(s.Outcome.Message, message)
+			}
+			tools := strconv.Itoa(s.Tools.Callable + s.Tools.Locked())
+			t.row(s.Name, status, tools, signInOf(s), cmp.Or(message, "-"))
 		}
 		t.end()
 	})

@@ -27,23 +27,25 @@ type Operation[T any] string
 
 // The operations of a single request.
 const (
-	Health        Operation[decide.Health]         = "/admin/health"
-	Config        Operation[decide.Config]         = "/admin/config"
-	Decide        Operation[decide.Tool]           = "%s/%s" // see [ItemPath]
-	Requests      Operation[admin.Requests]        = "/admin/requests"
-	Request       Operation[decide.Request]        = "/admin/requests/%s"
-	DecideRequest Operation[decide.Request]        = "/admin/requests/%s/decide"
-	Stops         Operation[decide.Stops]          = "/admin/stop"
-	Stop          Operation[decide.Stopped]        = "/admin/stop"
-	UndoStop      Operation[decide.Stopped]        = "/admin/stop/undo"
-	Server        Operation[decide.ServerDetail]   = "/admin/servers/%s"
-	StartSignIn   Operation[decide.SignInStart]    = "/admin/servers/%s/sign-in"
-	FinishSignIn  Operation[decide.SignedIn]       = "/admin/sign-in"
-	SignOut       Operation[decide.SignedOut]      = "/admin/servers/%s/sign-out"
-	RevokeToken   Operation[admin.RevokedToken]    = tokensPath + "/%s/revoke"
-	Sync          Operation[decide.SyncReport]     = syncPath
-	Reconcile     Operation[decide.Reconciliation] = "/admin/approvals/%s"
-	Try           Operation[decide.Explanation]    = "/admin/try"
+	Health        Operation[decide.Health]          = "/admin/health"
+	Config        Operation[decide.Config]          = "/admin/config"
+	Decide        Operation[decide.Tool]            = "%s/%s" // see [ItemPath]
+	Requests      Operation[admin.Requests]         = "/admin/requests"
+	Request       Operation[decide.Request]         = "/admin/requests/%s"
+	DecideRequest Operation[decide.Request]         = "/admin/requests/%s/decide"
+	Stops         Operation[decide.Stops]           = "/admin/stop"
+	Stop          Operation[decide.Stopped]         = "/admin/stop"
+	UndoStop      Operation[decide.Stopped]         = "/admin/stop/undo"
+	Server        Operation[decide.ServerDetail]    = "/admin/servers/%s"
+	StartSignIn   Operation[decide.SignInStart]     = "/admin/servers/%s/sign-in"
+	FinishSignIn  Operation[decide.SignedIn]        = "/admin/sign-in"
+	SignOut       Operation[decide.SignedOut]       = "/admin/servers/%s/sign-out"
+	Messages      Operation[decide.ServerMessages]  = "/admin/servers/%s/messages"
+	Restart       Operation[decide.RestartedServer] = "/admin/servers/%s/restart"
+	RevokeToken   Operation[admin.RevokedToken]     = tokensPath + "/%s/revoke"
+	Sync          Operation[decide.SyncReport]      = syncPath
+	Reconcile     Operation[decide.Reconciliation]  = "/admin/approvals/%s"
+	Try           Operation[decide.Explanation]     = "/admin/try"
 
 	item      Operation[decide.Tool]      = "%s"
 	makeToken Operation[admin.MadeToken]  = tokensPath

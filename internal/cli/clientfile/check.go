@@ -115,7 +115,7 @@ func (e *entry) elsewhere() string {
 
 // visibleValue returns the value of a variable for people, or "" if it is a secret.
 func visibleValue(p Pair) string {
-	if isCredential(p.Name, p.Value) || marks.MatchString(p.Value) {
+	if IsCredential(p.Name, p.Value) || marks.MatchString(p.Value) {
 		return ""
 	}
 	return ": " + text.Quote(p.Value, 60)

@@ -43,8 +43,9 @@ func password(value string) (from, to int, found bool) {
 	return i + 3 + colon + 1, i + 3 + at, true
 }
 
-// isCredential reports whether a part of a value is a credential.
-func isCredential(name, value string) bool {
+// IsCredential reports whether a part of a value is a credential, by the name or the form of the
+// value. name may be "".
+func IsCredential(name, value string) bool {
 	_, _, found := credential(name, value)
 	return found
 }
@@ -56,7 +57,7 @@ func secretURL(address string) bool {
 		return false
 	}
 	for name, values := range u.Query() {
-		if slices.ContainsFunc(values, func(v string) bool { return isCredential(name, v) }) {
+		if slices.ContainsFunc(values, func(v string) bool { return IsCredential(name, v) }) {
 			return true
 		}
 	}

@@ -157,7 +157,7 @@ func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
 		value := s.options.Getenv(name)
 		switch {
 		case !isVariable(name):
-		case value != "" && isCredential(name, value):
+		case value != "" && IsCredential(name, value):
 			s.leave("line %d refers to the credential %s, which the config would hold in clear: "+
 				"write the entry by hand, with the credential in a header or in env", s.line(n), name)
 			return ""

@@ -43,7 +43,7 @@ func (s *Server) url(n *rawjson.Node) {
 	}
 	query, gone := u.Query(), []string{}
 	for name, values := range query {
-		if slices.ContainsFunc(values, func(v string) bool { return isCredential(name, v) }) {
+		if slices.ContainsFunc(values, func(v string) bool { return IsCredential(name, v) }) {
 			query.Del(name)
 			gone = append(gone, name)
 		}
@@ -198,7 +198,7 @@ func (s *Server) arguments(args []*rawjson.Node) {
 		texts[i] = a.Text
 	}
 	secrets := secret.InArgs(texts)
-	isSecret := func(part string) bool { return isCredential("", part) }
+	isSecret := func(part string) bool { return IsCredential("", part) }
 	program := base(s.Command)
 	for i, a := range args {
 		word, refers := s.refer(a)

@@ -145,6 +145,11 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	return s.withLock(ctx, func(root *os.Root) error { return remove(root, key) })
 }
 
+// Exclusive runs f while no other writer of the folder runs. f must not use the store's own writes.
+func (s *Store) Exclusive(ctx context.Context, f func() error) error {
+	return s.withLock(ctx, func(*os.Root) error { return f() })
+}
+
 // withLock runs f while no other writer of the folder runs. It does not run f if there is no
 // folder.
 func (s *Store) withLock(ctx context.Context, f func(*os.Root) error) error {
