@@ -3,9 +3,12 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +29,8 @@ type auditCmd struct {
 	Tool   string `placeholder:"TOOL" help:"Only lines about this tool: its id, or its name at any server."`
 	Kind   string `enum:"call,deed," default:"" placeholder:"KIND" help:"Only calls of agents (call), or only actions of people (deed)."`
 
+	Follow bool `short:"f" help:"Print the last 10 lines, the oldest first, and continue with new lines until Ctrl-C. For table and json."`
+
 	Output string `short:"o" enum:"table,json,csv" default:"table" placeholder:"FORMAT" help:"table, for people; json: one JSON object a line, as docs/audit.md has them; csv, made safe for spreadsheets."`
 }
 
@@ -34,6 +39,9 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 	query := decide.AuditQuery{Actor: c.Actor, Action: c.Action, Server: c.Server, Tool: c.Tool, Kind: c.Kind, Since: c.Since, Until: c.Until}
 	if _, err := query.Filter(time.Now()); err != nil {
 		return fmt.Errorf("audit: %w", err)
+	}
+	if c.Follow && (c.Output == "csv" || c.Until != "") {
+		return errors.New("audit: -f goes on with new lines, so leave out --until and -o csv")
 	}
 	buffered := bufio.NewWriter(env.stdout)
 	var out audit.Writer = people{buffered, columnsOf(env.stdout)}
@@ -52,11 +60,67 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
+	if c.Follow {
+		if err := g.needsRunning("audit -f", c.placeFlags); err != nil {
+			return err
+		}
+		f := &auditTail{query: query, out: out}
+		return env.follow(ctx, func() error { return errors.Join(f.read(ctx, g), buffered.Flush()) })
+	}
 	err = g.EachLine(ctx, query, func(l audit.Line) error { n++; return out.Write(l) })
 	if err = errors.Join(err, buffered.Flush()); err == nil && n == 0 {
 		_, err = fmt.Fprintln(env.stderr, "no line matches")
 	}
 	return err
+}
+
+const (
+	tailLines   = 10              // before the new lines
+	tailOverlap = 5 * time.Second // lines of several writers may come a little out of order
+)
+
+// An auditTail reads lines that are new since its last read.
+type auditTail struct {
+	query decide.AuditQuery
+	out   audit.Writer
+	began bool
+	seen  map[string]time.Time // the lines of the overlap, as JSON
+}
+
+// errEnough ends the reading of lines.
+var errEnough = errors.New("enough lines")
+
+// read writes the new lines, the oldest first.
+func (t *auditTail) read(ctx context.Context, g *gateway) error {
+	var fresh []audit.Line
+	next := map[string]time.Time{}
+	err := g.EachLine(ctx, t.query, func(l audit.Line) error {
+		key, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		next[string(key)] = l.Time
+		if _, old := t.seen[string(key)]; !old && (t.began || len(fresh) < tailLines) {
+			fresh = append(fresh, l)
+		}
+		if !t.began && len(fresh) == tailLines && l.Time.Before(fresh[0].Time.Add(-tailOverlap)) {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	for _, l := range slices.Backward(fresh) {
+		if err := t.out.Write(l); err != nil {
+			return err
+		}
+	}
+	newest := slices.MaxFunc(append(slices.Collect(maps.Values(next)), time.Time{}), time.Time.Compare)
+	if t.seen, t.began = next, true; !newest.IsZero() {
+		t.query.Since = newest.Add(-tailOverlap).UTC().Format(time.RFC3339Nano)
+	}
+	return nil
 }
 
 // people writes lines as text for people: a row for each line of the audit. The rows fit a terminal

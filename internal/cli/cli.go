@@ -35,6 +35,7 @@ type cli struct {
 	Undo      undoCmd         `cmd:"" changes:"undo" help:"Undo the last decision about one item."`
 	Servers   serversCmd      `cmd:"" help:"Print and change the servers, and sign the gateway in to them."`
 	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything."`
+	Call      callCmd         `cmd:"" help:"Call a tool, with the checks of an agent's call."`
 	Audit     auditCmd        `cmd:"" help:"Print what agents called and what people decided."`
 	Requests  requestsCmd     `cmd:"" help:"Print the requests of agents, and decide about them."`
 	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, or accept them after a loss."`

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,7 @@ type connectCmd struct {
 	Auth     connect.Auth `placeholder:"HOW" enum:",none,bearer,oauth,signed" default:"" help:"How the client authenticates: none, bearer (a token), oauth, signed; default: the gateway's usual way."`
 	Name     string       `default:"portcullis" placeholder:"NAME" help:"Name of the entry in the client."`
 	TokenEnv string       `default:"PCT" placeholder:"VARIABLE" help:"Environment variable in which the client finds its token."`
+	All      bool         `help:"With --write or --undo: every client that has a file here."`
 	Write    bool         `xor:"do" help:"Put the entry into your own file of the client, for every folder, and keep a copy of the file."`
 	Undo     bool         `xor:"do" help:"Remove the entry from your own file."`
 	Project  bool         `xor:"file" help:"With --write or --undo: the client's file in this folder, for everybody who works on the project, not your own."`
@@ -42,7 +45,8 @@ can only be in your own file of Claude Desktop, and this command never writes on
   portcullis connect claude-code
   portcullis connect cursor --write
   portcullis connect vscode --toolset github --url https://gate.example.com --write
-  portcullis connect cursor --undo`
+  portcullis connect cursor --undo
+  portcullis connect --all --write`
 }
 
 // Run prints the guide, or changes the client's file.
@@ -54,7 +58,57 @@ func (c connectCmd) Run(ctx context.Context, env *environment) error {
 	return err
 }
 
+// Validate implements kong's check of flags.
+func (c connectCmd) Validate() error {
+	if c.All && (c.Client != "" || c.File != "" || !c.Write && !c.Undo) {
+		return errors.New("--all goes with --write or --undo, and with neither a client nor --file")
+	}
+	return c.gatewayFlags.Validate()
+}
+
+// connectAll runs the command for each client that has a file on this machine.
+func (c connectCmd) connectAll(ctx context.Context, env *environment) error {
+	machine, err := thisMachine(env)
+	if err != nil {
+		return err
+	}
+	c.All = false
+	done := 0
+	var failed []error
+	for _, client := range clientfile.Clients() {
+		own, project, err := machine.Files(client)
+		if c.Project {
+			own = project
+		}
+		if err != nil || !slices.ContainsFunc(own, exists) {
+			continue
+		}
+		one := c
+		one.Client = client.ID
+		switch err := one.run(ctx, env); {
+		case errors.Is(err, errNoEntry):
+		case err != nil:
+			failed = append(failed, fmt.Errorf("%s: %w", client.ID, err))
+		default:
+			done++
+		}
+	}
+	if done == 0 && failed == nil {
+		failed = append(failed, errors.New("no client here has a file that this changes; nothing was changed"))
+	}
+	return errors.Join(failed...)
+}
+
+// exists reports whether a file exists.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func (c connectCmd) run(ctx context.Context, env *environment) error {
+	if c.All {
+		return c.connectAll(ctx, env)
+	}
 	if c.Client == "" {
 		return c.list(env)
 	}

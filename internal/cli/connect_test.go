@@ -246,3 +246,30 @@ func TestImportFindsOwnAddress(t *testing.T) {
 		t.Errorf("import prints %s", out)
 	}
 }
+
+// connect --all writes into the file of every client that has one, and --undo restores the files.
+func TestConnectAll(t *testing.T) {
+	_, config := ping(t)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, config(""))
+	p := start(t, dir)
+	s, home, _ := newUser(t)
+	require.OK(t, os.RemoveAll(filepath.Join(home, ".codex")))
+	before := tree(t, home)
+	out := s.must(0, "connect", "--all", "--write", "--name", "all", "--dir", dir)
+	if n := strings.Count(out, "now has the entry all"); n < 3 {
+		t.Errorf("%d clients got the entry, want every client with a file:\n%s", n, out)
+	}
+	if _, ok := tree(t, home)[filepath.Join(home, ".codex", "config.toml")]; ok {
+		t.Error("a client without a file got one")
+	}
+	s.must(0, "connect", "--all", "--undo", "--name", "all", "--url", p.URL)
+	after := tree(t, home)
+	maps.DeleteFunc(after, func(path, _ string) bool { return strings.Contains(path, ".bak-") })
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("after --undo (-before +after):\n%s", diff)
+	}
+	s.must(1, "connect", "--all", "--undo", "--name", "all", "--url", p.URL)
+	s.must(2, "connect", "--all", "--dir", dir)
+	s.must(2, "connect", "cursor", "--all", "--write", "--name", "all", "--dir", dir)
+}

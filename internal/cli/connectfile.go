@@ -212,6 +212,9 @@ func (c *connecting) target(g decide.Guide) (path, text string, err error) {
 	return path, text, nil
 }
 
+// errNoEntry says that a client's files have no entry to remove.
+var errNoEntry = errors.New("no entry")
+
 // undo removes the entry from the client's files.
 func (c *connecting) undo() error {
 	found, err := c.candidates()
@@ -245,7 +248,7 @@ func (c *connecting) undo() error {
 		fmt.Fprintf(c.env.stdout, "%s: the entry %s was removed; copy of the old file: %s\n", path, c.Name, backup)
 	}
 	if len(changes) == 0 {
-		return fmt.Errorf("no entry %q to remove in %s", c.Name, strings.Join(found, ", "))
+		return fmt.Errorf("%w %q to remove in %s", errNoEntry, c.Name, strings.Join(found, ", "))
 	}
 	return nil
 }

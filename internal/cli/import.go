@@ -22,7 +22,8 @@ import (
 // An importCmd is portcullis import.
 type importCmd struct {
 	placeFlags
-	From    []string          `arg:"" placeholder:"CLIENT|FILE" help:"claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, or a file of any of them."`
+	From    []string          `arg:"" optional:"" placeholder:"CLIENT|FILE" help:"claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, or a file of any of them."`
+	All     bool              `help:"Import from every client that has servers on this machine."`
 	DryRun  bool              `help:"Print the servers that would be imported, and change nothing."`
 	Only    []string          `placeholder:"NAME" help:"Import only these servers."`
 	Skip    []string          `placeholder:"NAME" help:"Leave these servers out."`
@@ -30,6 +31,14 @@ type importCmd struct {
 	Accept  []string          `placeholder:"NAME.MEMBER" help:"Import these members too, which can do harm: the report lists them. An unknown member is an error."`
 	Secrets string            `placeholder:"FILE" help:"Write plain-text credentials into this new file, as export lines for a shell; only you can read it. Without it no file gets them."`
 	outputFlag
+}
+
+// Validate implements kong's check of flags.
+func (c importCmd) Validate() error {
+	if c.All == (len(c.From) > 0) {
+		return errors.New("name a client or a file, or give --all")
+	}
+	return nil
 }
 
 // An importing is one run of import.
@@ -53,6 +62,11 @@ func (c importCmd) Run(ctx context.Context, env *environment) error {
 	var err error
 	if c.Dir, err = c.local(); err != nil {
 		return fmt.Errorf("import: %w", err)
+	}
+	if c.All {
+		for _, client := range clientfile.Clients() {
+			c.From = append(c.From, client.ID)
+		}
 	}
 	i := &importing{importCmd: c, env: env, path: filepath.Join(c.Dir, filepath.FromSlash(config.Key)), state: map[*clientfile.Server]string{}}
 	if i.machine, err = thisMachine(env); err == nil {
@@ -101,7 +115,7 @@ func (i *importing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := i.report(backup, cfg); err != nil || len(i.absent) == 0 {
+	if err := i.report(backup, cfg); err != nil || len(i.absent) == 0 || i.All {
 		return err
 	}
 	return fmt.Errorf("%s; the report above is about the others", strings.Join(i.absent, "; "))
@@ -174,6 +188,9 @@ func (i *importing) readFiles() ([]*clientfile.File, error) {
 			return nil, err
 		}
 		out = append(out, files...)
+	}
+	if len(out) == 0 && i.All {
+		return nil, fmt.Errorf("no client %w: looked for %s", errAbsent, clientNames())
 	}
 	if len(out) == 0 && len(i.absent) > 0 {
 		return nil, errors.New(strings.Join(i.absent, "; "))

@@ -237,3 +237,20 @@ func TestImportLeavesNoSecretsBehind(t *testing.T) {
 		t.Error("the config was changed")
 	}
 }
+
+// import --all reads every client that has servers here, and passes over the others.
+func TestImportAll(t *testing.T) {
+	s, home, _ := newUser(t)
+	require.OK(t, os.RemoveAll(filepath.Join(home, ".codex")))
+	out := s.must(0, "import", "--all", "--dir", "gate")
+	for _, client := range []string{".claude.json", ".cursor/mcp.json", ".gemini/settings.json"} {
+		if !strings.Contains(out, client) {
+			t.Errorf("the report does not name %s:\n%s", client, out)
+		}
+	}
+	s.must(2, "import", "--all", "cursor", "--dir", "gate")
+	checkNoSecrets(t, s, "gate")
+	s.env["HOME"] = t.TempDir()
+	t.Chdir(s.env["HOME"])
+	s.must(1, "import", "--all", "--dir", "gate")
+}

@@ -33,7 +33,8 @@ func (env *environment) findFolder() string {
 	if dir := env.getenv(dirVariable); dir != "" || folder.HasGateway(".") || env.ownConfig == nil {
 		return dir
 	}
-	if own, err := env.ownConfig(); err == nil && folder.HasGateway(filepath.Join(own, "portcullis")) {
+	if own, err := env.ownConfig(); err == nil &&
+		folder.HasGateway(filepath.Join(own, "portcullis")) {
 		return filepath.Join(own, "portcullis")
 	}
 	return ""

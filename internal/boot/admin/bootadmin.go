@@ -76,8 +76,9 @@ func API(p *boot.Program, sync decide.Syncer, actor string) (http.Handler, error
 func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Service {
 	var running func(stop.Target) int
 	var servers decide.ServerControl
+	var caller decide.ToolCaller
 	if p.Timeouts.Holds { // calls run in this process
-		running, servers = p.Gateway.Running, p.Upstream
+		running, servers, caller = p.Gateway.Running, p.Upstream, p.Gateway
 	}
 	var calls audit.Reader
 	var files audit.Folder
@@ -86,7 +87,7 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
-		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Servers: servers, Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
+		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Servers: servers, Caller: caller, Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
 		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, SignIns: p.SignIns, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), PublicURL: p.Settings.BaseURL, BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 }

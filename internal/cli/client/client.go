@@ -33,8 +33,8 @@ const (
 
 	maxAnswer = 32 << 20 // maximum size of an answer that the client reads whole, in bytes
 
-	// A working gateway answers within this time. Only a sync takes longer, because it asks every
-	// server; a restart of a server ends in one.
+	// A working gateway answers within this time. Only a sync, a restart, which ends in a sync, and
+	// the call of a tool take longer, because they ask servers.
 	usualPatience = 30 * time.Second
 	syncPatience  = 10 * time.Minute
 )
@@ -156,7 +156,7 @@ func (c *Client) exchange(ctx context.Context, path string, query url.Values, bo
 		}
 	}
 	patience := usualPatience
-	if path == syncPath || strings.HasSuffix(path, "/restart") { // which ends in a sync
+	if path == syncPath || path == callPath || strings.HasSuffix(path, "/restart") {
 		patience = syncPatience
 	}
 	res, err := within(patience, cmp.Or(c.Transport, network), req)

@@ -45,6 +45,7 @@ const (
 	RevokeToken   Operation[admin.RevokedToken]     = tokensPath + "/%s/revoke"
 	Sync          Operation[decide.SyncReport]      = syncPath
 	Reconcile     Operation[decide.Reconciliation]  = "/admin/approvals/%s"
+	Call          Operation[decide.CallAnswer]      = callPath
 	Try           Operation[decide.Explanation]     = "/admin/try"
 
 	item      Operation[decide.Tool]      = "%s"
@@ -57,6 +58,7 @@ const (
 const (
 	itemsPath  = "/admin/tools"
 	syncPath   = "/admin/sync"
+	callPath   = "/admin/call"
 	tokensPath = "/admin/tokens"
 )
 

@@ -39,6 +39,13 @@ func tierOf(name string) (tool.Tier, bool) {
 // questions during the call. CallTool returns the result of an upstream tool with its original
 // bytes. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+	return s.checked(ctx, r, c, s.callTool)
+}
+
+// checked answers a call with the function do, if the audit can be written, and within the time
+// limit of the request.
+func (s *Session) checked(ctx context.Context, r mcp.Request, c mcp.Client,
+	do func(context.Context, mcp.Request) (json.RawMessage, error)) (json.RawMessage, error) {
 	s.client = c
 	s.begin(r.Name)
 	s.event.SetArguments(r.Arguments)
@@ -47,7 +54,7 @@ func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
 	defer cancel()
-	raw, err := s.callTool(ctx, r)
+	raw, err := do(ctx, r)
 	if _, rpc := errors.AsType[*mcp.Error](err); !rpc && errors.Is(err, context.DeadlineExceeded) {
 		// A request that was sent upstream has its own answer already.
 		return s.refuse(ranOut)

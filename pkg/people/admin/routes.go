@@ -38,6 +38,7 @@ func (a *api) register(mux *http.ServeMux) {
 	h := humago.New(mux, cfg)
 
 	a.registerServers(h)
+	a.registerCall(h)
 	serve(a, h, get("get-config", "/admin/config", "Get the operator's files in use, the faults of the stored files, and what each rule denies"), a.config)
 	list := get("list-tools", "/admin/tools", "List tools, prompts and resources by kind, status, server, tier, state and words")
 	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}

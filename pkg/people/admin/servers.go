@@ -43,6 +43,18 @@ func (a *api) registerServers(h huma.API) {
 	)
 }
 
+// registerCall adds the operation that calls a tool.
+func (a *api) registerCall(h huma.API) {
+	call := post("call-tool", "/admin/call", "Call a tool as an agent would, with every tier. All "+
+		"checks of an agent's call apply, and the audit has the call under the person's name")
+	call.Errors = []int{http.StatusUnprocessableEntity, http.StatusNotImplemented}
+	serve(a, h, call, func(ctx context.Context, in *callInput) (decide.CallAnswer, error) {
+		return a.service.Call(ctx, in.Body)
+	})
+}
+
+type callInput struct{ Body decide.CallQuery }
+
 type messagesInput struct {
 	Server string `path:"server"`
 	After  string `query:"after" maxLength:"20" doc:"number of a message: only later messages"`

@@ -96,6 +96,7 @@ func rows() map[string]row {
 		"POST /admin/stop":      {need: operator, form: "what=server&server=fs&reason=x&sure=1", json: `{"server":"fs","reason":"x"}`},
 		"POST /admin/stop/undo": {need: operator, form: "x=", json: `{"every":true}`},
 
+		"POST /admin/call":              {need: operator, form: "x=", json: `{"tool":"fs:read_file"}`},
 		"POST /admin/sync":              {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/restore": {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/accept":  {need: operator, form: "x=", json: "{}"},
@@ -229,6 +230,7 @@ func newStage(t *testing.T) *stage {
 	s.usage = &usagetest.Asker{Now: s.Clock.Now}
 	s.Decide.Usage, s.Decide.Copier = s.usage, &s.copies
 	s.Decide.Servers = upstream.New(nil) // of which no server has run
+	s.Decide.Caller = s.MCP
 	s.signsIn(guessedIssuer{}, "k")
 	s.keepTokens()
 	return s

@@ -71,6 +71,9 @@ type Options struct {
 	// SignIns signs in to servers; nil: the gateway cannot sign in.
 	SignIns *connection.Service
 
+	// Caller calls tools for people; nil: calls run elsewhere.
+	Caller ToolCaller
+
 	// Servers has the processes of servers; nil: they run elsewhere.
 	Servers ServerControl
 

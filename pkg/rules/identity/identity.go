@@ -20,6 +20,13 @@ const (
 	WayNone  = "none"
 )
 
+// WayPerson is the way of a person who calls a tool from /admin, where the person has proved their
+// identity. No agent has this way.
+const WayPerson = "person"
+
+// PersonAgent returns the id with which a person calls tools. Policies and the audit read it.
+func PersonAgent(name string) string { return "person:" + name }
+
 // An Agent is a verified caller.
 type Agent struct {
 	ID       string
