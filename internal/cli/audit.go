@@ -65,7 +65,9 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 			return err
 		}
 		f := &auditTail{query: query, out: out}
-		return env.follow(ctx, func() error { return errors.Join(f.read(ctx, g), buffered.Flush()) })
+		return env.follow(ctx, func() error {
+			return errors.Join(f.read(ctx, g), buffered.Flush())
+		})
 	}
 	err = g.EachLine(ctx, query, func(l audit.Line) error { n++; return out.Write(l) })
 	if err = errors.Join(err, buffered.Flush()); err == nil && n == 0 {
@@ -116,7 +118,8 @@ func (t *auditTail) read(ctx context.Context, g *gateway) error {
 			return err
 		}
 	}
-	newest := slices.MaxFunc(append(slices.Collect(maps.Values(next)), time.Time{}), time.Time.Compare)
+	times := slices.Collect(maps.Values(next))
+	newest := slices.MaxFunc(append(times, time.Time{}), time.Time.Compare)
 	if t.seen, t.began = next, true; !newest.IsZero() {
 		t.query.Since = newest.Add(-tailOverlap).UTC().Format(time.RFC3339Nano)
 	}
@@ -141,7 +144,10 @@ func (p people) Write(l audit.Line) error {
 	if about == "" {
 		about = l.Subject
 	}
-	cells := []string{l.Time.UTC().Format("2006-01-02 15:04:05 UTC"), inLine(who), inLine(what), inLine(about), text.Clip(inLine(hash), 12)}
+	cells := []string{
+		l.Time.UTC().Format("2006-01-02 15:04:05 UTC"),
+		inLine(who), inLine(what), inLine(about), text.Clip(inLine(hash), 12),
+	}
 	more := ""
 	if note := text.Clip(text.Line(l.Note), 500); note != "" {
 		more += `  "` + note + `"`

@@ -96,7 +96,10 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 		return fmt.Errorf("%s: %w; no copy was made", name, err)
 	}
 	c.sayKey(env)
-	done := madeCopy{File: path, Records: contents.Records, Approved: contents.Approved, Tokens: contents.Tokens, Bytes: contents.Bytes}
+	done := madeCopy{
+		File: path, Records: contents.Records, Approved: contents.Approved,
+		Tokens: contents.Tokens, Bytes: contents.Bytes,
+	}
 	if c.Keep > 0 {
 		done.Removed, err = thin(filepath.Dir(path), c.Keep)
 	}
@@ -168,7 +171,8 @@ func thin(folder string, keep int) (removed []string, err error) {
 	for _, name := range dated[:max(0, len(dated)-keep)] {
 		path := filepath.Join(folder, name)
 		if err := os.Remove(path); err != nil {
-			return removed, fmt.Errorf("backup: the copy was made, but an old copy could not be removed: %w", err)
+			return removed, fmt.Errorf("backup: the copy was made, but an old copy could not be "+
+				"removed: %w", err)
 		}
 		removed = append(removed, path)
 	}

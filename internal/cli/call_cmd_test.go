@@ -59,7 +59,7 @@ func TestCallSession(t *testing.T) {
 	}
 }
 
-// What a tool returns cannot control the terminal.
+// The result of a tool cannot control the terminal.
 func TestCallResultIsPrintable(t *testing.T) {
 	var r callResult
 	require.OK(
@@ -71,7 +71,8 @@ func TestCallResultIsPrintable(t *testing.T) {
 	)
 	var out bytes.Buffer
 	r.show(&out)
-	const want = "a    b\\u001b[2J\nc\n[image, image/png, 4 bytes of base64]\n[resource_link file:///a]\nof b\n"
+	const want = "a    b\\u001b[2J\nc\n[image, image/png, 4 bytes of base64]\n" +
+		"[resource_link file:///a]\nof b\n"
 	if out.String() != want {
 		t.Errorf("the terminal shows %q, want %q", out.String(), want)
 	}

@@ -161,10 +161,11 @@ type completer struct {
 // complete returns the words that begin with typed and are possible after words.
 func (c *completer) complete(words []string, typed string) []completion {
 	c.node = c.root
-	if n := len(words); n > 0 && slices.Contains(placed, words[n-1]) && placeLast(c.root, words) == nil {
+	moved := placeLast(c.root, words)
+	if n := len(words); n > 0 && slices.Contains(placed, words[n-1]) && moved == nil {
 		return nil // the value of a flag before the command: a file, for the shell
 	}
-	flag, plain := c.walk(placeLast(c.root, words))
+	flag, plain := c.walk(moved)
 	var all []completion
 	prefix := ""
 	switch {

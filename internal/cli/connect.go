@@ -94,7 +94,8 @@ func (c connectCmd) connectAll(ctx context.Context, env *environment) error {
 		}
 	}
 	if done == 0 && failed == nil {
-		failed = append(failed, errors.New("no client here has a file that this changes; nothing was changed"))
+		failed = append(failed, errors.New("no client here has a file that this changes; "+
+			"nothing was changed"))
 	}
 	return errors.Join(failed...)
 }

@@ -93,7 +93,9 @@ const lockTime = 5 * time.Second
 
 // replaceConfig replaces the config of a folder, if it still has the content before, and keeps a
 // copy of it. After an error nothing has changed.
-func replaceConfig(ctx context.Context, folder string, before, after []byte) (backup string, err error) {
+func replaceConfig(
+	ctx context.Context, folder string, before, after []byte,
+) (backup string, err error) {
 	path := filepath.Join(folder, filepath.FromSlash(config.Key))
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
@@ -102,7 +104,8 @@ func replaceConfig(ctx context.Context, folder string, before, after []byte) (ba
 		case err != nil:
 			return err
 		case !bytes.Equal(now, before):
-			return errors.New("somebody else changed the config at this moment; run the command again")
+			return errors.New("somebody else changed the config at this moment; " +
+				"run the command again")
 		}
 		if backup, err = backUp(path, time.Now()); err != nil {
 			return fmt.Errorf("the old config cannot be kept: %w", err)

@@ -59,7 +59,8 @@ func TestHelpIsOfItsCommand(t *testing.T) {
 	app := commandLine(t)
 	n := 0
 	for _, c := range commandsOf(app.Model.Node) {
-		if c.Parent != app.Model.Node || c.Name != "block" && c.Name != "disable" && c.Name != "enable" {
+		if c.Parent != app.Model.Node ||
+			c.Name != "block" && c.Name != "disable" && c.Name != "enable" {
 			continue
 		}
 		n++

@@ -33,7 +33,8 @@ type positionalFolder struct {
 // AfterApply implements kong's hook.
 func (f *positionalFolder) AfterApply() error {
 	if f.Folder != "" && f.Dir != "" && f.Folder != f.Dir {
-		return fmt.Errorf("%q and --dir %q name two folders: leave one of them out", f.Folder, f.Dir)
+		return fmt.Errorf("%q and --dir %q name two folders: leave one of them out",
+			f.Folder, f.Dir)
 	}
 	f.Dir = cmp.Or(f.Dir, f.Folder, ".")
 	return nil

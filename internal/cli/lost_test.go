@@ -279,7 +279,8 @@ func TestApprovalsCommand(t *testing.T) {
 		t.Errorf("the copy holds %q, %v", data, err)
 	}
 	s.check(os.RemoveAll(filepath.Join(s.dir, "catalog")))
-	if _, err := command("restore"); err == nil || !strings.Contains(err.Error(), "no tool catalog") {
+	_, err = command("restore")
+	if err == nil || !strings.Contains(err.Error(), "no tool catalog") {
 		t.Errorf("without a catalog: %v", err)
 	}
 }

@@ -31,7 +31,8 @@ func configFolder(t *testing.T, files map[string]string) string {
 func do(t *testing.T, objects object.Store, args ...string) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	err := run(t.Context(), append([]string{"aws", "push", "--bucket", "b"}, args...), &environment{stdout: &out, stderr: &out,
+	args = append([]string{"aws", "push", "--bucket", "b"}, args...)
+	err := run(t.Context(), args, &environment{stdout: &out, stderr: &out,
 		bucket: func(context.Context, string) (object.Store, error) { return objects, nil }})
 	return out.String(), err
 }

@@ -161,7 +161,9 @@ func (e *evening) copy() string {
 func (e *evening) restore(root string) string {
 	e.t.Helper()
 	var out strings.Builder
-	require.OK(e.t, run(e.t.Context(), []string{"restore", "--dir", root, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard}))
+	env := &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard}
+	args := []string{"restore", "--dir", root, "--actor", "kim"}
+	require.OK(e.t, run(e.t.Context(), args, env))
 	return out.String()
 }
 

@@ -130,8 +130,8 @@ func (e *configEdit) set(value json.RawMessage, at ...string) (err error) {
 	return err
 }
 
-// known returns an error if the config has no server with the name.
-func (e *configEdit) known() error {
+// requireServer returns an error if the config has no server with the name.
+func (e *configEdit) requireServer() error {
 	if e.at != nil {
 		return nil
 	}
@@ -358,7 +358,7 @@ type removeServerCmd struct{ editFlags }
 // Run removes the server.
 func (c removeServerCmd) Run(ctx context.Context, env *environment) error {
 	return c.edit(ctx, env, "servers remove", func(e *configEdit) (did, instead string, err error) {
-		if err := e.known(); err != nil {
+		if err := e.requireServer(); err != nil {
 			return "", "", err
 		}
 		return "removed", "", e.set(nil, c.Name)
@@ -389,7 +389,7 @@ func (c editFlags) turn(
 	on bool,
 ) error {
 	return c.edit(ctx, env, command, func(e *configEdit) (did, instead string, err error) {
-		if err := e.known(); err != nil {
+		if err := e.requireServer(); err != nil {
 			return "", "", err
 		}
 		member, value := "enabled", on

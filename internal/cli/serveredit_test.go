@@ -91,8 +91,9 @@ func TestServersEditSession(t *testing.T) {
 	s.must(1, "servers", "add", "a", "https://a.example/mcp", "--dir", filepath.Join(dir, "none"))
 	s.text.WriteString(contents(t, path))
 	s.check("servers-edit")
-	for _, undo := range [][]string{{"remove", "web"}, {"remove", "prog"}, {"disable", "b"}, {"enable", "a"}} {
-		edit(0, undo...)
+	undo := [][]string{{"remove", "web"}, {"remove", "prog"}, {"disable", "b"}, {"enable", "a"}}
+	for _, args := range undo {
+		edit(0, args...)
 	}
 	want := strings.Replace(oddConfig, `"timeout":   "\u0035s"}`,
 		`"timeout":   "\u0035s",`+"\n\t\t"+`"enabled": true}`, 1)

@@ -58,7 +58,8 @@ func (c listServersCmd) Run(ctx context.Context, env *environment, g *gateway) e
 		return printJSON(env.stdout, map[string]any{"servers": all})
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(env.stderr, "no server is known: the config has none, or cannot be used; portcullis check says which")
+		fmt.Fprintln(env.stderr, "no server is known: the config has none, or cannot be used; "+
+			"portcullis check says which")
 		return nil
 	}
 	return printWhole(env.stdout, func(w io.Writer) {

@@ -107,7 +107,8 @@ func TestSignInEnds(t *testing.T) {
 		t.Errorf("the audit contains\n%s", log)
 	}
 	require.OK(t, p.stop())
-	says("backup", term.must(0, "backup", "--dir", dir)+term.text.String(), "not the key that opens them", folder.VaultFile)
+	backup := term.must(0, "backup", "--dir", dir)
+	says("backup", backup+term.text.String(), "not the key that opens them", folder.VaultFile)
 	require.OK(t, os.Remove(filepath.Join(dir, folder.VaultFile)))
 	says("doctor without the key", term.must(1, "doctor", "--dir", dir), "vault_key_missing")
 	require.OK(t, os.WriteFile(filepath.Join(dir, folder.VaultFile), []byte("x"), 0o644))

@@ -24,7 +24,7 @@ func saidBy(c *Client, server string) string {
 	return out.String()
 }
 
-// The messages of one server stay within their limits, whatever the server sends.
+// The messages of one server stay within their limits, even if the server sends much more.
 func TestMessagesAreBounded(t *testing.T) {
 	var m messages
 	now := time.Unix(1, 0)

@@ -47,6 +47,16 @@ const (
 	operator = identity.Operator
 )
 
+// serverRows are the rows of upstream servers and their tools.
+func serverRows() map[string]row {
+	return map[string]row{
+		"GET /admin/servers/{server}/messages": {need: operator},
+		"POST /admin/servers/{server}/restart": {need: operator, json: "{}"},
+
+		"POST /admin/call": {need: operator, json: `{"tool":"fs:read_file"}`},
+	}
+}
+
 // rows is the table of every address and verb. Add a row for each new route. A GET whose answer
 // every viewer may see has the row {need: viewer}.
 func rows() map[string]row {
@@ -77,8 +87,6 @@ func rows() map[string]row {
 		"GET /admin/servers":          {need: viewer},
 		"GET /admin/servers/{server}": {need: viewer},
 
-		"GET /admin/servers/{server}/messages":  {need: operator},
-		"POST /admin/servers/{server}/restart":  {need: operator, form: "x=", json: "{}"},
 		"POST /admin/servers/{server}/sign-in":  {need: operator, form: "x=", json: `{"redirect":"http://127.0.0.1:1/callback"}`},
 		"POST /admin/servers/{server}/sign-out": {need: operator, form: "x=", json: "{}"},
 		"GET /admin/sign-in/callback":           {need: anybody},
@@ -96,7 +104,6 @@ func rows() map[string]row {
 		"POST /admin/stop":      {need: operator, form: "what=server&server=fs&reason=x&sure=1", json: `{"server":"fs","reason":"x"}`},
 		"POST /admin/stop/undo": {need: operator, form: "x=", json: `{"every":true}`},
 
-		"POST /admin/call":              {need: operator, form: "x=", json: `{"tool":"fs:read_file"}`},
 		"POST /admin/sync":              {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/restore": {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/accept":  {need: operator, form: "x=", json: "{}"},
@@ -115,6 +122,7 @@ func rows() map[string]row {
 		"POST /admin/tokens/{id}/revoke": {need: operator, form: "x=", json: "{}"},
 	}
 	maps.Copy(out, requestRows())
+	maps.Copy(out, serverRows())
 	for _, kind := range []string{"tool", "prompt", "resource"} {
 		at := "/admin/" + kind + "s/{server}/{name}"
 		out["GET "+at] = row{need: viewer}

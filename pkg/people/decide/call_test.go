@@ -36,7 +36,8 @@ func TestCall(t *testing.T) {
 	)
 	d.Serve("mail", gatewaytest.Tool("send", "Send a mail.", ""))
 	d.Put(config.Key, `{"mcpServers": {
-		"fs": {"url": "https://fs.example.com/mcp", "disabled_tools": ["format_*"], "approval": "off"},
+		"fs": {"url": "https://fs.example.com/mcp",
+			"disabled_tools": ["format_*"], "approval": "off"},
 		"mail": {"url": "https://mail.example.com/mcp", "approval": "manual"}}}`)
 	d.Decide.Caller, d.Decide.Audit = d.MCP, audit.NewLog(kept)
 	d.Open()

@@ -90,7 +90,8 @@ func TestLastMessage(t *testing.T) {
 	d.Decide.Servers = &control{}
 	d.Open()
 	f := fixtureOf(d)
-	for role, want := range map[identity.Role]string{identity.Operator: "second", identity.Approver: ""} {
+	seen := map[identity.Role]string{identity.Operator: "second", identity.Approver: ""}
+	for role, want := range seen {
 		ctx := decide.WithActor(
 			t.Context(),
 			decide.Actor{Name: "ann", Rights: identity.Rights{Role: role}},

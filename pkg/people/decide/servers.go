@@ -69,7 +69,8 @@ type Freshness struct {
 // status.
 func (d *Service) Servers(ctx context.Context, p Paging) ([]Server, Next, error) {
 	v := d.View(ctx)
-	page, next, err := Cut(p, "servers", d.configured(ctx, v), func(s state.Server) string { return s.Config.Name })
+	name := func(s state.Server) string { return s.Config.Name }
+	page, next, err := Cut(p, "servers", d.configured(ctx, v), name)
 	servers, refused := make([]Server, len(page)), d.refusals(ctx)
 	for n, s := range page {
 		servers[n] = serverOf(v, s)
