@@ -190,7 +190,8 @@ func (i *importing) readFiles() ([]*clientfile.File, error) {
 		out = append(out, files...)
 	}
 	if len(out) == 0 && i.All {
-		return nil, fmt.Errorf("no client %w: looked for %s", errAbsent, clientNames())
+		return nil, errors.New("none of the clients has servers on this machine; looked for " +
+			clientNames())
 	}
 	if len(out) == 0 && len(i.absent) > 0 {
 		return nil, errors.New(strings.Join(i.absent, "; "))

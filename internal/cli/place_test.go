@@ -5,10 +5,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -233,4 +235,49 @@ func TestAuditFitsTheTerminal(t *testing.T) {
 	if !strings.Contains(whole, " UTC  ") || strings.Join(strings.Fields(whole), "") == "" {
 		t.Errorf("the audit is %q", whole)
 	}
+}
+
+// Breaking a text keeps every character except spaces, and no line is too long.
+func FuzzBreakText(f *testing.F) {
+	f.Add("a server that reads files", 6)
+	f.Add("é\u65e5  ", 1)
+	f.Fuzz(func(t *testing.T, s string, width int) {
+		width = 1 + abs(width)%80
+		joined := strings.Join(breakText(s, width), "")
+		plain := strings.NewReplacer(" ", "")
+		if got, want := plain.Replace(joined), plain.Replace(string([]rune(s))); got != want {
+			t.Errorf("%q in %d columns becomes %q", s, width, joined)
+		}
+		for _, line := range breakText(s, width) {
+			if utf8.RuneCountInString(line) > width {
+				t.Errorf("%q in %d columns has the line %q", s, width, line)
+			}
+		}
+	})
+}
+
+// The flags before a command move behind it, and no word is lost.
+func FuzzPlaceLast(f *testing.F) {
+	f.Add("--dir a tools -o json x")
+	f.Add("servers --dir -- login")
+	app, err := kong.New(&cli{}, grammarOptions(), kong.Vars{"user": "NAME", "version": ""})
+	require.OK(f, err)
+	f.Fuzz(func(t *testing.T, line string) {
+		words := strings.Fields(line)
+		got := placeLast(app.Model.Node, slices.Clone(words))
+		if got == nil {
+			return // there is no command
+		}
+		slices.Sort(words)
+		if slices.Sort(got); !slices.Equal(got, words) {
+			t.Errorf("%q becomes %q", line, got)
+		}
+	})
+}
+
+func abs(n int) int {
+	if n < 0 {
+		return -(n + 1)
+	}
+	return n
 }
