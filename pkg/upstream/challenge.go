@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,40 +22,12 @@ const (
 	maxNamed     = 200 // characters of a scope, an issuer or an address
 )
 
-// challengeParam is one parameter of WWW-Authenticate. It matches a whole quoted value, so that it
-// finds no parameter inside the quotes.
-var challengeParam = regexp.MustCompile(`([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))`)
-
-// paramOf returns the first value of a parameter in the challenges of h, or "" if they have none.
-func paramOf(h http.Header, name string) string {
-	for _, v := range h.Values("Www-Authenticate") {
-		for _, m := range challengeParam.FindAllStringSubmatch(v, -1) {
-			if strings.EqualFold(m[1], name) {
-				return m[2] + m[3]
-			}
-		}
-	}
-	return ""
-}
-
 // signInRequired reports whether the server refused a request without a credential with 401 and
 // requires a bearer token, or named the metadata that a client needs to sign in.
 func (e *evidence) signInRequired() bool {
 	h := e.exchange.header
 	return e.exchange.status == http.StatusUnauthorized && !e.authorized &&
-		(requiresBearer(h) || paramOf(h, "resource_metadata") != "")
-}
-
-// requiresBearer reports whether a challenge of h has the scheme Bearer.
-func requiresBearer(h http.Header) bool {
-	return slices.ContainsFunc(h.Values("Www-Authenticate"), func(v string) bool {
-		words := strings.FieldsFunc(challengeParam.ReplaceAllString(v, ","), func(r rune) bool {
-			return r == ' ' || r == ',' || r == '\t'
-		})
-		return slices.ContainsFunc(words, func(w string) bool {
-			return strings.EqualFold(w, "Bearer")
-		})
-	})
+		(oauth.RequiresBearer(h) || oauth.ChallengeParam(h, "resource_metadata") != "")
 }
 
 // authorized reports whether the requests of the operation have a credential for HTTP.
@@ -70,12 +41,12 @@ func (l *load) explain(out *outcome.Outcome) {
 		return
 	}
 	c, x := l.challenge(out), l.last
-	asks := c.Text == "" || requiresBearer(x.header)
+	asks := c.Text == "" || oauth.RequiresBearer(x.header)
 	if x.status == http.StatusUnauthorized && asks && !l.authorized() {
 		ctx, cancel := context.WithTimeout(l.first, metadataTime)
 		defer cancel()
 		c.Metadata = ""
-		switch err := l.metadata(ctx, c, paramOf(x.header, "resource_metadata")); {
+		switch err := l.metadata(ctx, c, oauth.ChallengeParam(x.header, "resource_metadata")); {
 		case err == nil:
 			out.Reason = outcome.ReasonSignInRequired
 		case oauth.CodeOf(err) == oauth.ResourceMismatch:
@@ -100,8 +71,8 @@ func (o *operation) challenge(out *outcome.Outcome) *outcome.Challenge {
 	x := o.last
 	c := &outcome.Challenge{
 		Text:     o.clean(strings.Join(x.header.Values("Www-Authenticate"), ", "), maxChallenge),
-		Scopes:   o.scopes(strings.Fields(paramOf(x.header, "scope"))),
-		Metadata: o.clean(paramOf(x.header, "resource_metadata"), maxNamed),
+		Scopes:   o.scopes(strings.Fields(oauth.ChallengeParam(x.header, "scope"))),
+		Metadata: o.clean(oauth.ChallengeParam(x.header, "resource_metadata"), maxNamed),
 		Sent:     x.status == http.StatusUnauthorized && o.authorized() && o.ep.token.Reveal() == "",
 	}
 	s := o.t.SignIn
