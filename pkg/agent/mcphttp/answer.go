@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
@@ -147,8 +146,7 @@ func (h *handler) capabilities(q *request) json.RawMessage {
 	return out.Bytes()
 }
 
-// initialize answers the handshake. If the client requests a version that the gateway does not
-// offer, the answer has the newest version of the handshake protocol.
+// initialize answers the handshake.
 func (h *handler) initialize(_ context.Context, q *request) (json.RawMessage, error) {
 	if err := q.inProtocol(false); err != nil {
 		return nil, err
@@ -157,10 +155,7 @@ func (h *handler) initialize(_ context.Context, q *request) (json.RawMessage, er
 	if !stringShape.fits(params.Get("protocolVersion")) || !clientCapabilities.fits(params.Get("capabilities")) || !implementation.fits(params.Get("clientInfo")) {
 		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params"}
 	}
-	version := rawjson.Text(params.Get("protocolVersion"))
-	if version >= mcp.VersionModern || !slices.Contains(offered, version) {
-		version = mcp.VersionLegacy
-	}
+	version := mcp.HandshakeVersion(rawjson.Text(params.Get("protocolVersion")))
 	begins := newSession(q.agent, version, params.Get("capabilities"))
 	q.begins = &begins
 	return rawjson.Encode(struct {

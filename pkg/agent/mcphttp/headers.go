@@ -12,9 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// offered are the offered protocol versions, newest first. The gateway does not support 2024-11-05,
-// because that version has another HTTP transport.
-var offered = []string{mcp.VersionModern, mcp.VersionLegacy, mcp.Version20250618}
+// offered are the offered protocol versions, newest first.
+var offered = mcp.Offered()
 
 // silentVersion is the version of a request that names no version. The gateway supports this
 // version for such requests. It does not offer the version, because its batches are refused.

@@ -7,6 +7,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -18,6 +19,20 @@ const (
 	Version20250326 = "2025-03-26"
 	Version20241105 = "2024-11-05"
 )
+
+// Offered returns the protocol versions that the gateway offers, newest first. The gateway does not
+// support 2024-11-05, because that version has another HTTP transport.
+func Offered() []string { return []string{VersionModern, VersionLegacy, Version20250618} }
+
+// HandshakeVersion returns the version with which the gateway answers the handshake of a client that
+// requests a version. If the gateway does not offer it, this is the newest version of the handshake
+// protocol.
+func HandshakeVersion(requested string) string {
+	if requested >= VersionModern || !slices.Contains(Offered(), requested) {
+		return VersionLegacy
+	}
+	return requested
+}
 
 // Methods.
 const (
