@@ -32,7 +32,7 @@ func TestServerSignInWithoutClient(t *testing.T) {
 		t.Errorf("%d, cookie %s", a.Status, a.Header.Get("Set-Cookie"))
 	}
 	says(t, a.Body, "Nobody was signed in: the issuer 127.0.0.1",
-		"refused to register the gateway", command)
+		"refused to register Portcullis", command)
 }
 
 func TestServerSignInWithoutMetadata(t *testing.T) {

@@ -105,11 +105,13 @@ func (d *Service) StartSignIn(
 	}
 	r.Challenge = d.challenge(ctx, server, last)
 	p, err := d.o.SignIns.Start(ctx, r)
-	if f, ok := errors.AsType[*oauth.Fault](err); ok &&
-		(f.Code == oauth.IssuerChanged || f.Code == connection.KeyMissing) {
+	switch f, _ := errors.AsType[*oauth.Fault](err); {
+	case oauth.CodeOf(err) == oauth.IssuerChanged:
+		const agree = ": confirm the new issuer if the server's operator announced it"
+		return SignInStart{Question: f.Text + agree}, nil
+	case oauth.CodeOf(err) == connection.KeyMissing:
 		return SignInStart{Question: f.Text}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return SignInStart{}, signInError("nobody was signed in", err)
 	}
 	return SignInStart{
@@ -194,6 +196,9 @@ func signInError(what string, err error) error {
 	}
 	status := http.StatusConflict
 	switch f.Code {
+	case oauth.NoClient:
+		what += ": " + f.Text + ", and write its client_id into the server's member auth"
+		return errors.Join(Refuse(status, what), f)
 	case oauth.Unreachable, oauth.BadMetadata, oauth.BadAnswer:
 		status = http.StatusBadGateway
 	}

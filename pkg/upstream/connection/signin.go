@@ -105,8 +105,7 @@ func (s *Service) Start(ctx context.Context, r Request) (Pending, error) {
 			return Pending{}, &oauth.Fault{
 				Code: oauth.IssuerChanged,
 				Text: "the server's issuer was " +
-					oauth.Host(before.Issuer) + " and is now " + oauth.Host(d.Issuer.Issuer) +
-					": confirm the new issuer if the server's operator announced it",
+					oauth.Host(before.Issuer) + " and is now " + oauth.Host(d.Issuer.Issuer),
 			}
 		case err == nil && !changed(&before, d) && set.Scopes == nil:
 			// A new sign-in requests the scopes of the last sign-in, and the scopes that a refusal

@@ -136,7 +136,7 @@ func authorizationRefusal(code, host string) error {
 	case "invalid_target":
 		return fault(InvalidTarget, "the issuer %s does not accept the resource", host)
 	case "unauthorized_client", "invalid_client":
-		return fault(InvalidClient, "the issuer %s does not accept the gateway as a client", host)
+		return fault(InvalidClient, "the issuer %s does not accept Portcullis as a client", host)
 	case "server_error", "temporarily_unavailable":
 		return fault(Unreachable, "the issuer %s reports a failure of its own", host)
 	}

@@ -60,9 +60,8 @@ func (c *Client) Client(
 	case i.Registration == "" || s.NoRegister:
 		return r, false, fault(
 			NoClient,
-			"the issuer %s does not register clients automatically: register "+
-				"the gateway there with the redirect URI %s, and write its client_id into the server's "+
-				"member auth",
+			"the issuer %s does not register clients automatically: register Portcullis there with "+
+				"the redirect URI %s",
 			Host(i.Issuer),
 			redirect,
 		)
@@ -149,7 +148,7 @@ func (c *Client) register(
 		return r, err
 	}
 	if a.status != http.StatusCreated && a.status != http.StatusOK {
-		return r, fault(NotRegistered, "the issuer %s refused to register the gateway with the "+
+		return r, fault(NotRegistered, "the issuer %s refused to register Portcullis with the "+
 			"redirect URI %s (HTTP status %d)", Host(i.Issuer), redirect, a.status)
 	}
 	var got struct {

@@ -170,7 +170,7 @@ func tokenRefusal(code string, status int, host string) error {
 	case "invalid_grant", "bad_verification_code", "bad_refresh_token", "invalid_refresh_token":
 		return fault(InvalidGrant, "the issuer %s no longer accepts this sign-in", host)
 	case "invalid_client", "unauthorized_client", "incorrect_client_credentials":
-		return fault(InvalidClient, "the issuer %s does not accept the gateway as a client", host)
+		return fault(InvalidClient, "the issuer %s does not accept Portcullis as a client", host)
 	case "invalid_scope":
 		return fault(InvalidScope, "the issuer %s does not grant these scopes", host)
 	case "invalid_target":
@@ -181,7 +181,7 @@ func tokenRefusal(code string, status int, host string) error {
 		return fault(AccessDenied, "the issuer %s denied access", host)
 	}
 	if status == http.StatusUnauthorized && code == "" {
-		return fault(InvalidClient, "the issuer %s does not accept the gateway as a client", host)
+		return fault(InvalidClient, "the issuer %s does not accept Portcullis as a client", host)
 	}
 	return fault(
 		BadAnswer,
