@@ -41,6 +41,8 @@ const (
 type Options struct {
 	URL       string            // the gateway's endpoint
 	Token     secret.Text       // Authorization: Bearer; "": none
+	SignIn    SignIn            // supplies tokens instead; nil: nobody signs in
+	Version   string            // of this program, for answers before a sign-in
 	Header    http.Header       // for every request, such as X-MCP-Toolsets
 	Transport http.RoundTripper // nil: http.DefaultTransport
 	Log       *slog.Logger      // nil: slog.DiscardHandler
@@ -60,8 +62,12 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		notices: make(chan message, maxNotices), step: make(chan struct{}),
+		signedIn: make(chan struct{}), stale: map[string]bool{},
 	}
 	close(r.step)
+	if o.SignIn != nil {
+		go r.watchSignIn()
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -104,13 +110,19 @@ type relay struct {
 	open    map[string]*call // requests, by their ids
 	session session
 	renew   sync.Mutex // held during the renewal of the session
+
+	signedIn     chan struct{}   // closed at the next sign-in
+	stale        map[string]bool // notifications about the lists that change with a sign-in
+	listedSignIn bool            // the client's list of tools is the relay's own
 }
 
 // A call is an open request.
 type call struct {
 	cancel   context.CancelFunc
+	id       json.RawMessage
 	modern   bool
-	canceled bool // the client no longer waits for the answer
+	filter   json.RawMessage // of a subscription: the notifications that the client wants
+	canceled bool            // the client no longer waits for the answer
 }
 
 // A message is a message of the client.
@@ -165,7 +177,10 @@ func (r *relay) take(l linereader.Line) {
 // request answers a request, concurrently with others.
 func (r *relay) request(m message) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	c := &call{cancel: cancel, modern: m.modern}
+	c := &call{cancel: cancel, id: m.id, modern: m.modern}
+	if m.method == mcp.MethodListen {
+		c.filter = rawjson.Get(m.params, "notifications")
+	}
 	r.mu.Lock()
 	_, twice := r.open[string(m.id)]
 	full := len(r.open) >= maxRequests

@@ -390,14 +390,22 @@ func FuzzRun(f *testing.F) {
 		_, _ = w.Write(body)
 		return w.Result(), nil
 	})
+	refusing := roundTripper(func(*http.Request) (*http.Response, error) {
+		w := httptest.NewRecorder()
+		w.WriteHeader(http.StatusUnauthorized)
+		return w.Result(), nil
+	})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		var out bytes.Buffer
-		if err := relay.Run(t.Context(), bytes.NewReader(in), &out, relay.Options{URL: "http://gateway.example/mcp", Transport: transport}); err != nil {
-			t.Fatal(err)
-		}
-		for line := range bytes.Lines(out.Bytes()) {
-			if !json.Valid(line) {
-				t.Errorf("line %q", line)
+		for _, o := range []relay.Options{{Transport: transport}, {Transport: refusing, SignIn: newPerson()}} {
+			var out bytes.Buffer
+			o.URL = "http://gateway.example/mcp"
+			if err := relay.Run(t.Context(), bytes.NewReader(in), &out, o); err != nil {
+				t.Fatal(err)
+			}
+			for line := range bytes.Lines(out.Bytes()) {
+				if !json.Valid(line) {
+					t.Errorf("line %q", line)
+				}
 			}
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/sse"
 )
@@ -49,7 +50,33 @@ func (r *relay) exchange(ctx context.Context, m message) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	changed := r.nextSignIn()
+	if r.answersSignIn(ctx, m) {
+		return nil
+	}
+	err := r.deliver(ctx, m)
+	if e, ok := unsigned(err); ok {
+		r.answerUnsigned(ctx, m, e, changed)
+		return nil
+	}
+	return err
+}
+
+// deliver sends a message in the session of the client.
+func (r *relay) deliver(ctx context.Context, m message) error {
 	s := r.current()
+	if s.unsigned && !m.modern && m.method != mcp.MethodInitialize {
+		if m.id == nil {
+			if m.method == mcp.NotificationInitialized {
+				r.noteReady(m, s)
+			}
+			return nil // the gateway has no session yet
+		}
+		var err error
+		if s, err = r.reopen(ctx, s); err != nil {
+			return err
+		}
+	}
 	err := r.send(ctx, m, s)
 	if !errors.Is(err, errSessionGone) {
 		return err
@@ -63,15 +90,32 @@ func (r *relay) exchange(ctx context.Context, m message) error {
 // errSessionGone says that the endpoint does not know the session.
 var errSessionGone = &failure{message: "The gateway no longer has the session." + notSent}
 
-// send sends a message in a session and writes the answers.
+// send sends a message in a session and writes the answers. If the gateway refuses the token, and
+// there is another one, send sends the message again.
 func (r *relay) send(ctx context.Context, m message, s session) error {
+	token, err := r.token(ctx)
+	if err != nil {
+		return err
+	}
+	next, err := r.sendWith(ctx, m, s, token, false)
+	if next.Reveal() != "" {
+		_, err = r.sendWith(ctx, m, s, next, true)
+	}
+	return err
+}
+
+// sendWith sends a message with a token. It returns another token if the gateway refused this one.
+// The last attempt returns no token.
+func (r *relay) sendWith(
+	ctx context.Context, m message, s session, token secret.Text, last bool,
+) (next secret.Text, err error) {
 	var sent atomic.Bool // the connection sets it concurrently
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.o.URL, bytes.NewReader(m.line))
 	if err != nil {
-		return &failure{"The gateway's URL is not valid." + notSent, err}
+		return next, &failure{"The gateway's URL is not valid." + notSent, err}
 	}
-	r.address(req, s)
+	r.address(req, s, token)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if m.modern {
@@ -83,11 +127,27 @@ func (r *relay) send(ctx context.Context, m message, s session) error {
 	resp, err := r.client.Do(req)
 	if err != nil {
 		if sent.Load() {
-			return &failure{"The connection to the gateway broke before its answer came." + maybeTaken, err}
+			return next, &failure{"The connection to the gateway broke before its answer came." + maybeTaken, err}
 		}
-		return &failure{"The gateway cannot be reached. Is it running, and is its URL right?" + notSent, err}
+		return next, &failure{"The gateway cannot be reached. Is it running, and is its URL right?" + notSent, err}
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if code := resp.StatusCode; r.o.SignIn != nil &&
+		(code == http.StatusUnauthorized || code == http.StatusForbidden) {
+		if last && code == http.StatusUnauthorized {
+			return next, &failure{"The gateway refuses the token that its own issuer gave. Its operator must " +
+				"compare its issuer and its audience with the token." + notSent, nil}
+		}
+		next, err = r.o.SignIn.Refused(ctx, token, code, resp.Header)
+		if err != nil || next.Reveal() != "" && !last {
+			return next, err
+		}
+	}
+	return secret.Text{}, r.receive(ctx, resp, m, s)
+}
+
+// receive writes the answers of a response.
+func (r *relay) receive(ctx context.Context, resp *http.Response, m message, s session) error {
 	if resp.StatusCode/100 != 2 {
 		return r.writeRefusal(resp, m, s)
 	}
@@ -102,11 +162,11 @@ func (r *relay) send(ctx context.Context, m message, s session) error {
 }
 
 // address sets the headers of every request.
-func (r *relay) address(req *http.Request, s session) {
+func (r *relay) address(req *http.Request, s session, token secret.Text) {
 	for name, values := range r.o.Header {
 		req.Header[name] = values
 	}
-	if t := r.o.Token.Reveal(); t != "" {
+	if t := token.Reveal(); t != "" {
 		req.Header.Set("Authorization", "Bearer "+t)
 	}
 	if s.id != "" {
@@ -174,6 +234,9 @@ func (r *relay) pass(m message, resp *http.Response, body []byte) {
 			r.noteAnswer(m, resp.Header.Get(mcp.HeaderSession), rawjson.Text(rawjson.Get(result, "protocolVersion")))
 		case mcp.MethodListTools:
 			r.params.learn(result)
+			r.mu.Lock()
+			r.listedSignIn = false
+			r.mu.Unlock()
 		}
 	}
 	r.write(body)

@@ -20,6 +20,10 @@ type session struct {
 	ready   message
 	number  int // of the handshake
 
+	// unsigned says that the relay answered the handshake itself, because nobody is signed in. There
+	// is no session with the gateway.
+	unsigned bool
+
 	listening bool // the relay reads its notification stream
 }
 
@@ -75,7 +79,9 @@ func (r *relay) reopen(ctx context.Context, s session) (session, error) {
 	if s.hello.line == nil {
 		return session{}, errSessionGone
 	}
-	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "session unknown to the gateway, opened again")
+	if !s.unsigned {
+		r.o.Log.LogAttrs(ctx, slog.LevelInfo, "session unknown to the gateway, opened again")
+	}
 	silent := &relay{o: r.o, ctx: r.ctx, cancel: func() {}, client: r.client, out: io.Discard, params: newToolHeaders()}
 	if err := silent.send(ctx, s.hello, session{}); err != nil {
 		return session{}, err
@@ -119,7 +125,11 @@ func (r *relay) stream(s session) bool {
 	if err != nil {
 		return false
 	}
-	r.address(req, s)
+	token, err := r.token(r.ctx)
+	if err != nil {
+		return true
+	}
+	r.address(req, s, token)
 	req.Header.Set("Accept", "text/event-stream")
 	resp, err := r.client.Do(req)
 	if err != nil {
@@ -128,7 +138,9 @@ func (r *relay) stream(s session) bool {
 	defer func() { _ = resp.Body.Close() }()
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || media != "text/event-stream" {
-		return resp.StatusCode/100 == 5 && resp.StatusCode != http.StatusNotImplemented
+		// after a 401, another request renews the token, or a person signs in again
+		return resp.StatusCode/100 == 5 && resp.StatusCode != http.StatusNotImplemented ||
+			resp.StatusCode == http.StatusUnauthorized && r.o.SignIn != nil
 	}
 	err = sse.Events(resp.Body, maxAnswer, func(data []byte) (bool, error) {
 		if json.Valid(data) {
@@ -152,7 +164,11 @@ func (r *relay) goodbye() {
 	if err != nil {
 		return
 	}
-	r.address(req, s)
+	token, err := r.token(ctx)
+	if err != nil {
+		return
+	}
+	r.address(req, s, token)
 	if resp, err := r.client.Do(req); err == nil {
 		_ = resp.Body.Close()
 	}
