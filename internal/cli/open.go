@@ -41,9 +41,7 @@ func (c openCmd) Run(ctx context.Context, env *environment) error {
 		fmt.Fprintln(env.stderr, "no browser can be started here: open the address yourself")
 		return nil
 	}
-	if err := env.browse(ctx, at); err != nil {
-		fmt.Fprintf(env.stderr, "no browser could be started (%v): open the address yourself\n", err)
-	}
+	startBrowser(ctx, env, at)
 	return nil
 }
 

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -143,9 +141,6 @@ type loginServerCmd struct {
 	Yes       bool   `help:"Agree to a changed issuer, or to a new key, without a question."`
 }
 
-// loginTime is how long a person may take at the issuer.
-const loginTime = 10 * time.Minute
-
 // Run signs in.
 func (c loginServerCmd) Run(ctx context.Context, env *environment) error {
 	g, err := c.open(ctx, env, "servers login")
@@ -221,93 +216,18 @@ func (c loginServerCmd) wait(
 		)
 	}
 	if c.NoBrowser || env.browse == nil {
-		fmt.Fprint(
-			env.stderr,
-			"then paste the address of the page to which the browser was sent, and press Enter: ",
-		)
+		fmt.Fprint(env.stderr, pastePrompt)
 		return pasted(env.stdin)
 	}
-	if err := env.browse(ctx, s.URL); err != nil {
-		fmt.Fprintf(
-			env.stderr,
-			"no browser could be started (%v): open the address yourself\n",
-			err,
-		)
-	}
-	return callback(ctx, l, s.Issuer)
-}
-
-// pasted reads the address of the callback.
-func pasted(r io.Reader) (string, error) {
-	line, err := bufio.NewReader(io.LimitReader(r, 16<<10)).ReadString('\n')
-	u, parsed := url.Parse(strings.TrimSpace(line))
-	if parsed != nil || u.RawQuery == "" {
-		return "", errors.Join(
-			errors.New("that is not the address of a page with a ? in it"),
-			ignoreEnd(err),
-		)
-	}
-	return u.RawQuery, nil
-}
-
-func ignoreEnd(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-// callbackPage has no style, because its content security policy permits nothing.
-const callbackPage = `<!doctype html>
-<html lang="en">
-<meta name="color-scheme" content="light dark">
-<meta name="viewport" content="width=device-width">
-<title>Portcullis</title>
-<main>
-<h1>Portcullis</h1>
-<p>Look at the terminal: it says whether the sign-in succeeded. You can close this page.
-</main>
-`
-
-// callback serves the one page to which the issuer sends the browser.
-func callback(ctx context.Context, l net.Listener, issuer string) (string, error) {
-	came := make(chan string, 1)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /callback", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Referrer-Policy", "no-referrer")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		_, _ = io.WriteString(w, callbackPage)
-		select {
-		case came <- r.URL.RawQuery:
-		default: // ignore all callbacks after the first
-		}
+	startBrowser(ctx, env, s.URL)
+	ctx, cancel := context.WithTimeout(ctx, loginTime)
+	defer cancel()
+	var query string
+	err := callback(ctx, l, s.URL, s.Issuer, func(came string) string {
+		query = came
+		return "Look at the terminal: it says whether the sign-in succeeded."
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(l) }()
-	defer func() { _ = server.Shutdown(context.WithoutCancel(ctx)) }()
-	select {
-	case query := <-came:
-		return query, nil
-	case <-time.After(loginTime):
-		return "", fmt.Errorf("nobody came back from %s within %v", issuer, loginTime)
-	case <-ctx.Done():
-		return "", errors.New("interrupted")
-	}
-}
-
-// listenNear listens on a port of 127.0.0.1 that depends on the server's name, so that a later
-// login can use the same registration at the issuer. If the port is in use, it uses any other port.
-func listenNear(ctx context.Context, name string) (net.Listener, error) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name)) // never fails
-	port := 49152 + h.Sum32()%16384
-	var o net.ListenConfig
-	l, err := o.Listen(ctx, "tcp", "127.0.0.1:"+strconv.FormatUint(uint64(port), 10))
-	if err == nil {
-		return l, nil
-	}
-	return o.Listen(ctx, "tcp", "127.0.0.1:0")
+	return query, err
 }
 
 // showSignedIn prints the result of a login.
@@ -345,29 +265,23 @@ func (c logoutServerCmd) Run(ctx context.Context, env *environment, g *gateway) 
 		return err
 	}
 	return c.print(env.stdout, done, func(w io.Writer) {
-		switch out := done.Value; {
-		case !out.Was:
-			fmt.Fprintf(
-				w,
-				"the gateway was not signed in to %s; nothing was changed\n",
-				inLine(c.Name),
-			)
-		case out.Revoked:
-			fmt.Fprintf(
-				w,
-				"signed out of %s: the tokens are deleted here and revoked at the issuer\n",
-				inLine(c.Name),
-			)
-		case out.Problem == "":
-			fmt.Fprintf(w, "signed out of %s\n", inLine(c.Name))
-		default:
-			fmt.Fprintf(
-				w,
-				"signed out of %s: the tokens are deleted here, but the issuer did not revoke them (%s). "+
-					"Revoke the access in your account there\n",
-				inLine(c.Name),
-				inLine(out.Problem),
-			)
-		}
+		showSignedOut(w, done.Value, "the gateway was not signed in to ", c.Name)
 	})
+}
+
+// showSignedOut prints the result of a sign-out from name. wasNot begins the sentence for a sign-in
+// that did not exist.
+func showSignedOut(w io.Writer, out decide.SignedOut, wasNot, name string) {
+	name = inLine(name)
+	switch {
+	case !out.Was:
+		fmt.Fprintf(w, "%s%s; nothing was changed\n", wasNot, name)
+	case out.Revoked:
+		fmt.Fprintf(w, "signed out of %s: the tokens are deleted here and revoked at the issuer\n", name)
+	case out.Problem == "":
+		fmt.Fprintf(w, "signed out of %s\n", name)
+	default:
+		fmt.Fprintf(w, "signed out of %s: the tokens are deleted here, but the issuer did not revoke them (%s). "+
+			"Revoke the access in your account there\n", name, inLine(out.Problem))
+	}
 }
