@@ -226,26 +226,34 @@ func (c connectCmd) guess(ctx context.Context, env *environment, path string) (o
 // seenAuth returns how callers of an endpoint authenticate. It sends a request without credentials,
 // and reads the answer.
 func seenAuth(ctx context.Context, address string) (connect.Auth, error) {
+	status, header, err := askWithoutCredential(ctx, address)
+	switch challenge := header.Get("WWW-Authenticate"); {
+	case err != nil:
+		return "", err
+	case status == http.StatusUnauthorized && strings.Contains(challenge, "resource_metadata"):
+		return connect.OAuth, nil
+	case status == http.StatusUnauthorized:
+		return connect.Bearer, nil
+	case status == http.StatusForbidden:
+		return connect.Signed, nil
+	case status == http.StatusNotFound, status/100 == 3, status/100 == 5:
+		return "", fmt.Errorf("%s answers %d: is there a gateway?", address, status)
+	}
+	return connect.None, nil
+}
+
+// askWithoutCredential sends an endpoint a request without a credential, and returns the status and
+// the header of the answer.
+func askWithoutCredential(ctx context.Context, address string) (int, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	if err != nil {
-		return "", errors.New("--url: want a URL such as https://gateway.example.com")
+		return 0, nil, errors.New("--url: want a URL such as https://gateway.example.com")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	res, err := client.Send(10*time.Second, req)
 	if err != nil {
-		return "", fmt.Errorf("the gateway at %s does not answer", address)
+		return 0, nil, fmt.Errorf("the gateway at %s does not answer", address)
 	}
-	defer res.Body.Close()
-	switch challenge := res.Header.Get("WWW-Authenticate"); {
-	case res.StatusCode == http.StatusUnauthorized && strings.Contains(challenge, "resource_metadata"):
-		return connect.OAuth, nil
-	case res.StatusCode == http.StatusUnauthorized:
-		return connect.Bearer, nil
-	case res.StatusCode == http.StatusForbidden:
-		return connect.Signed, nil
-	case res.StatusCode == http.StatusNotFound, res.StatusCode/100 == 3, res.StatusCode/100 == 5:
-		return "", fmt.Errorf("%s answers %d: is there a gateway?", address, res.StatusCode)
-	}
-	return connect.None, nil
+	return res.StatusCode, res.Header, res.Body.Close()
 }

@@ -20,6 +20,10 @@ import (
 // A stdioCmd is portcullis stdio.
 type stdioCmd struct {
 	placeFlags
+	ClientID      string   `name:"client-id" placeholder:"ID" help:"Client id for the sign-in, if the gateway's issuer does not register clients automatically."`
+	NoBrowser     bool     `help:"Print the address of the sign-in on standard error and open no browser."`
+	SignIn        bool     `xor:"sign" help:"Sign in at the gateway of --url, print the result and end."`
+	SignOut       bool     `xor:"sign" help:"Delete the sign-in at the gateway of --url, revoke it at the issuer and end."`
 	Addr          string   `default:"127.0.0.1:8080" help:"Address for /admin, if a gateway starts for this client."`
 	AllowCommands bool     `help:"Start the servers of the config that have a command, if a gateway starts for this client."`
 	Actor         string   `default:"${user}" placeholder:"NAME" help:"Name of the person in the audit for decisions made with the admin key, if a gateway starts for this client."`
@@ -31,6 +35,9 @@ func (c stdioCmd) Validate() error {
 	if c.URL != "" && c.Dir != "" {
 		return errors.New("--url and --dir name two gateways: leave one of them out")
 	}
+	if c.URL == "" && (c.SignIn || c.SignOut || c.ClientID != "") {
+		return errors.New("--sign-in, --sign-out and --client-id need --url")
+	}
 	return nil
 }
 
@@ -40,7 +47,9 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	o := relay.Options{Header: header, Token: secret.New(env.getenv(client.TokenVariable))}
+	o := relay.Options{
+		Header: header, Token: secret.New(env.getenv(client.TokenVariable)), Version: programVersion(),
+	}
 	if o.Log, _, err = boot.LoadLog(env.getenv, env.stderr); err != nil {
 		return err
 	}
@@ -49,6 +58,25 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	}
 	if o.URL, err = client.Endpoint(c.URL); err != nil {
 		return fmt.Errorf("--url: %w", err)
+	}
+	hasCredential := o.Token.Reveal() != "" || header.Get("Authorization") != ""
+	if c.SignIn || c.SignOut || !hasCredential {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s, err := newGatewaySignIn(ctx, env, c, o.URL, o.Log)
+		switch {
+		case err != nil:
+			return err
+		case c.SignIn:
+			return c.signInNow(ctx, env, s)
+		case c.SignOut:
+			return c.signOutNow(ctx, env, s)
+		}
+		o.SignIn = s
+		err = relay.Run(ctx, env.stdin, env.stdout, o)
+		cancel()
+		s.running.Wait() // a code that was sent to the issuer is not lost
+		return err
 	}
 	warnInClear(ctx, o)
 	return relay.Run(ctx, env.stdin, env.stdout, o)
@@ -78,9 +106,14 @@ func warnInClear(ctx context.Context, o relay.Options) {
 	}
 }
 
+func programVersion() string { return cmp.Or(boot.Version, "dev") }
+
+// userAgent names this program to gateways and issuers.
+func userAgent() string { return "portcullis/" + programVersion() }
+
 // headerFlags reads the values of --header.
 func headerFlags(lines []string) (http.Header, error) {
-	h := http.Header{"User-Agent": {"portcullis/" + cmp.Or(boot.Version, "dev")}}
+	h := http.Header{"User-Agent": {userAgent()}}
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)

@@ -137,9 +137,9 @@ func sealKey(dir string, readOnly bool) ([]byte, error) {
 	return key, nil
 }
 
-// vaultKey returns the key that seals the gateway's sign-ins at servers. Its file is made at the
+// VaultKey returns the key that seals the gateway's sign-ins at servers. Its file is made at the
 // first sign-in.
-func vaultKey(dir string) *connection.LocalKey {
+func VaultKey(dir string) *connection.LocalKey {
 	path := filepath.Join(dir, VaultFile)
 	read := func() ([]byte, error) {
 		data, isExposed, err := readKey(path, "the key of the sign-ins at servers")

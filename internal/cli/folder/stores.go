@@ -112,7 +112,7 @@ func (o *Stores) openRest(s boot.Settings) (err error) {
 // Build returns the gateway with these stores.
 func (o *Stores) Build(s boot.Settings, more boot.Options) *boot.Program {
 	more.Log, more.Sealer, more.Audit, more.Front, more.Folder = o.log, o.sealer, o.audit, boot.Local(), o.dir
-	more.Vault, more.Table = vaultKey(o.dir), "folder"
+	more.Vault, more.Table = VaultKey(o.dir), "folder"
 	a := o.Approvals
 	if o.readOnly && s.Access.TokenKey.Reveal() == tokenKeyDefault {
 		if _, err := os.Stat(filepath.Join(o.dir, TokenFile)); errors.Is(err, fs.ErrNotExist) {
