@@ -40,13 +40,14 @@ const (
 // gateway is the resource that a token is for: a token is stored under the gateway's URL, and is
 // sent only there.
 type gatewaySignIn struct {
-	ctx       context.Context // of all attempts
-	env       *environment
-	log       *slog.Logger
-	noBrowser bool
-	paste     bool // the person pastes the address of the callback into standard input
-	now       func() time.Time
-	patience  time.Duration // for the person at the issuer
+	ctx        context.Context // of all attempts
+	env        *environment
+	log        *slog.Logger
+	noBrowser  bool
+	isTerminal bool // the command only signs in, for a person at a terminal
+	paste      bool // this person pastes the address of the callback into standard input
+	now        func() time.Time
+	patience   time.Duration // for the person at the issuer
 
 	dir     string
 	server  oauth.Server // the gateway

@@ -109,13 +109,17 @@ func startBrowser(ctx context.Context, env *environment, address string) {
 // listenNear listens on a port of 127.0.0.1 that depends on the server's name, so that a later
 // login can use the same registration at the issuer. If the port is in use, it uses any other port.
 func listenNear(ctx context.Context, name string) (net.Listener, error) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name)) // never fails
-	port := 49152 + h.Sum32()%16384
 	var o net.ListenConfig
-	l, err := o.Listen(ctx, "tcp", "127.0.0.1:"+strconv.FormatUint(uint64(port), 10))
+	l, err := o.Listen(ctx, "tcp", addressNear(name))
 	if err == nil {
 		return l, nil
 	}
 	return o.Listen(ctx, "tcp", "127.0.0.1:0")
+}
+
+// addressNear returns the usual address of [listenNear].
+func addressNear(name string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return "127.0.0.1:" + strconv.FormatUint(uint64(49152+h.Sum32()%16384), 10)
 }

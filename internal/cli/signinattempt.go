@@ -56,7 +56,7 @@ func (a *attempt) isDone() bool {
 
 // run signs in and records the result.
 func (s *gatewaySignIn) run(a *attempt) {
-	err := s.signIn(a)
+	err := s.signInOnce(a)
 	s.mu.Lock()
 	a.err, a.ended = err, s.now()
 	close(a.done)
@@ -85,8 +85,8 @@ func (s *gatewaySignIn) setAddress(a *attempt, address, issuer string) {
 	})
 }
 
-// signIn signs in, or waits for the sign-in of another process.
-func (s *gatewaySignIn) signIn(a *attempt) error {
+// signInOnce signs in, or waits for the sign-in of another process.
+func (s *gatewaySignIn) signInOnce(a *attempt) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return s.noFolder(err)
 	}
@@ -96,24 +96,42 @@ func (s *gatewaySignIn) signIn(a *attempt) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.service.Token(s.ctx, s.server)
 	switch {
-	case err == nil && t.Reveal() != "" && !t.Equal(a.rejected):
+	case s.hasToken(a):
 		return nil // another process has signed in
 	case hasWaited:
 		return errElsewhere
+	}
+	return s.signIn(a)
+}
+
+// hasToken reports whether somebody has signed in since the gateway refused the attempt's token.
+func (s *gatewaySignIn) hasToken(a *attempt) bool {
+	t, err := s.service.Token(s.ctx, s.server)
+	return err == nil && t.Reveal() != "" && !t.Equal(a.rejected)
+}
+
+// signIn signs in.
+func (s *gatewaySignIn) signIn(a *attempt) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return s.noFolder(err)
 	}
 	// after a lost key, the stored sign-ins are worth nothing, and all gateways need a new one
 	if err := s.keys.Make(); err != nil {
 		return s.noFolder(err)
 	}
-	l, err := listenNear(s.ctx, s.server.URL)
-	if err != nil {
-		return &oauth.Fault{Code: "no_port", Text: "no port of 127.0.0.1 can be opened for the way back", Err: err}
+	var l net.Listener // nil: the person pastes the address
+	back := addressNear(s.server.URL)
+	if !s.paste {
+		var err error
+		if l, err = listenNear(s.ctx, s.server.URL); err != nil {
+			return &oauth.Fault{Code: "no_port", Text: "no port of 127.0.0.1 can be opened for the way back", Err: err}
+		}
+		defer func() { _ = l.Close() }()
+		back = l.Addr().String()
 	}
-	defer func() { _ = l.Close() }()
 	p, err := s.service.Start(s.ctx, connection.Request{
-		Server: s.server, Challenge: a.challenge, Redirect: "http://" + l.Addr().String() + "/callback",
+		Server: s.server, Challenge: a.challenge, Redirect: "http://" + back + "/callback",
 		Document: s.document(s.ctx), By: osUser(),
 	})
 	if err != nil {
@@ -143,8 +161,10 @@ func (s *gatewaySignIn) orNoFolder(err error) error {
 
 // ask sends the person to the issuer, and finishes the sign-in.
 func (s *gatewaySignIn) ask(a *attempt, l net.Listener, p connection.Pending) error {
-	s.share(p)
-	defer s.share(connection.Pending{})
+	if !s.isTerminal {
+		s.share(p)
+		defer s.share(connection.Pending{})
+	}
 	fmt.Fprintf(s.env.stderr, "sign in at %s for gateway %s:\n\n  %s\n\n",
 		inLine(p.Issuer), inLine(oauth.Host(s.server.URL)), p.URL)
 	s.setAddress(a, p.URL, p.Issuer)
@@ -154,13 +174,14 @@ func (s *gatewaySignIn) ask(a *attempt, l net.Listener, p connection.Pending) er
 		fmt.Fprint(s.env.stderr, pastePrompt)
 		query, err := pasted(s.env.stdin)
 		if err != nil {
-			return err
+			return &oauth.Fault{Code: oauth.BadCallback, Text: err.Error()}
 		}
 		return s.finish(p, query)
 	}
 	if !s.noBrowser {
 		startBrowser(ctx, s.env, p.URL)
 	}
+	isElsewhere := s.watch(ctx, a, cancel)
 	var finished error
 	err := callback(ctx, l, p.URL, p.Issuer, func(query string) string {
 		if finished = s.finish(p, query); finished != nil {
@@ -168,10 +189,40 @@ func (s *gatewaySignIn) ask(a *attempt, l net.Listener, p connection.Pending) er
 		}
 		return "You are signed in at the gateway " + oauth.Host(s.server.URL) + "."
 	})
-	if err != nil {
+	switch {
+	case isElsewhere():
+		return nil
+	case err != nil:
 		return &oauth.Fault{Code: oauth.Expired, Text: err.Error()}
 	}
 	return finished
+}
+
+// watch calls cancel if the person signs in at a terminal instead. The returned function ends it,
+// and reports whether that has happened.
+func (s *gatewaySignIn) watch(
+	ctx context.Context, a *attempt, cancel func(),
+) (isElsewhere func() bool) {
+	found := make(chan bool, 1)
+	go func() {
+		for {
+			select {
+			case <-time.After(lookEveryTurn):
+			case <-ctx.Done():
+				found <- false
+				return
+			}
+			if s.hasToken(a) {
+				found <- true
+				cancel()
+				return
+			}
+		}
+	}()
+	return func() bool {
+		cancel()
+		return <-found
+	}
 }
 
 // finish exchanges the code of a callback, and stores the sign-in. It goes on if the client leaves.
@@ -181,7 +232,7 @@ func (s *gatewaySignIn) finish(p connection.Pending, query string) error {
 	return s.orNoFolder(err)
 }
 
-// lookEveryTurn is how often a process looks whether the sign-in of another process has ended.
+// lookEveryTurn is how often a process looks for the sign-in of another process.
 const lookEveryTurn = 200 * time.Millisecond
 
 // takeTurn waits until no other process signs in at the gateway. Until then it shows the address of
@@ -244,10 +295,11 @@ func (c stdioCmd) signInNow(ctx context.Context, env *environment, s *gatewaySig
 			"(HTTP status %d), so nobody can sign in there; set PORTCULLIS_TOKEN instead", s.server.URL, status)))
 	}
 	before, _ := s.Token(ctx) // a new sign-in replaces it
-	s.paste = s.noBrowser
+	s.isTerminal, s.paste = true, s.noBrowser
 	a := newAttempt(before, oauth.Challenge{
 		Metadata: metadata, Scopes: strings.Fields(oauth.ChallengeParam(header, "scope")),
 	})
+	// A process of a client may be waiting for a person; it notices this sign-in.
 	if err := s.signIn(a); err != nil {
 		return fmt.Errorf("stdio: %s; nobody was signed in", s.reason(err))
 	}

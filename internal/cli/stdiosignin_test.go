@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,11 +17,13 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/tokenfile"
 	"github.com/portcullis-mcp/portcullis/test/issuertest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/secrettest"
+	"github.com/portcullis-mcp/portcullis/test/testclients"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -294,5 +298,96 @@ func TestStdioStepUp(t *testing.T) {
 			!strings.Contains(asked[1], "portcullis:destructive") {
 			t.Errorf("granted %t: scopes asked for: %q", granted, asked)
 		}
+	}
+}
+
+// A person signs in and out at a terminal, and the command in a client uses the sign-in.
+func TestStdioSignInSession(t *testing.T) {
+	w := newSignInWorld(t, issuertest.Habits{})
+	s := newTerminal(t, map[string]string{w.state: "STATE", w.url: "GATEWAY"})
+	s.env = w.env
+	s.browse = browseTo(t)
+	s.must(0, "stdio", "--url", w.url, "--sign-out")
+	s.must(0, "stdio", "--url", w.url, "--sign-in")
+	w.connect(nil).call(t)
+	s.must(0, "stdio", "--url", w.url, "--sign-out")
+	if n := w.issuer.Count(&w.issuer.Revoked); n != 1 {
+		t.Errorf("the issuer revoked %d tokens", n)
+	}
+	waiting := w.connect(nil)
+	if got := waiting.names(t); got != "sign_in" {
+		t.Errorf("tools %q after the sign-out", got)
+	}
+	s.stdin = "http://127.0.0.1:1/callback?code=x&state=forged\n"
+	s.must(1, "stdio", "--url", w.url, "--sign-in", "--no-browser")
+	s.stdin = "nonsense\n"
+	s.must(1, "stdio", "--url", w.url, "--sign-in", "--no-browser")
+	s.must(0, "stdio", "--url", w.url, "--sign-in") // the waiting command notices it
+	<-waiting.changed
+	waiting.call(t)
+	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer tokens.Close()
+	s.must(1, "stdio", "--url", tokens.URL, "--sign-in")
+	s.must(2, "stdio", "--sign-out")
+	s.must(2, "stdio", "--url", w.url, "--sign-in", "--sign-out")
+	s.check("stdio-sign-in")
+}
+
+// With a credential nobody signs in, and no file is written.
+func TestStdioCredential(t *testing.T) {
+	for _, tt := range []struct {
+		name, token string
+		args        []string
+		want        string
+	}{
+		{"PORTCULLIS_TOKEN", "t0ken", nil, "The gateway refused the credential in PORTCULLIS_TOKEN"},
+		{"header", "", []string{"--header", "Authorization: Bearer t0ken"}, "The gateway requires a credential"},
+	} {
+		w := newSignInWorld(t, issuertest.Habits{})
+		w.env[client.TokenVariable] = tt.token
+		var out, log local.Buffer
+		err := run(t.Context(), append([]string{"stdio", "--url", w.url}, tt.args...), &environment{
+			getenv: w.getenv, stdout: &out, stderr: &log,
+			stdin: strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"),
+		})
+		files, _ := os.ReadDir(w.state)
+		if err != nil || !strings.Contains(out.String(), tt.want) || len(files) > 0 || len(w.issuer.Asked) > 0 {
+			t.Errorf("%s: %v, answer %s, files %v", tt.name, err, &out, files)
+		}
+	}
+}
+
+// The issuer oidc-provider grants a client only the scopes that it registered.
+func TestStdioStrictIssuer(t *testing.T) {
+	t.Parallel()
+	all := []string{"portcullis:read", "portcullis:write", "portcullis:destructive"}
+	g := startGuarded(t, "search", map[string]string{
+		"PORTCULLIS_SIGN_IN_SCOPES": "read", "PORTCULLIS_ISSUER": testclients.Issuer(t, all...),
+	})
+	w := &signInWorld{t: t, url: g.URL, env: map[string]string{"XDG_STATE_HOME": t.TempDir()}}
+	c := w.connect(func(_ context.Context, address string) error {
+		jar, err := cookiejar.New(nil)
+		go func() {
+			if resp, err := (&http.Client{Jar: jar}).Get(address); err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("browser: %v, %v", resp, err)
+			}
+		}()
+		return err
+	})
+	for _, tt := range []struct{ variant, tool string }{
+		{"call_tool_read", "files:read_file"}, {"call_tool_destructive", "files:delete_file"},
+	} {
+		local.Until(t, tt.tool, func() bool {
+			r, err := c.CallTool(t.Context(), &mcp.CallToolParams{
+				Name: tt.variant, Arguments: map[string]any{"name": tt.tool, "args": map[string]any{"path": "/x"}},
+			})
+			return err == nil && !r.IsError
+		})
+	}
+	if n := len(g.files.Calls()); n != 2 {
+		t.Errorf("%d calls reached the server, want 2", n)
 	}
 }
