@@ -31,9 +31,9 @@ import (
 // The times without a new sign-in after an attempt, so that an agent that repeats its call does not
 // open one browser window after another.
 const (
-	afterPerson  = time.Minute      // a person was asked
-	afterFailure = 5 * time.Second  // nobody was asked
-	afterScopes  = 10 * time.Minute // a person was asked for the same scopes
+	afterPerson  = time.Minute      // a person got an address
+	afterFailure = 5 * time.Second  // nobody got an address
+	afterScopes  = 10 * time.Minute // a sign-in with the same scopes
 )
 
 // A gatewaySignIn signs a person in at the issuer of one gateway, and supplies the tokens. The
@@ -73,8 +73,9 @@ func newGatewaySignIn(
 		return nil, err
 	}
 	s := &gatewaySignIn{
-		ctx: ctx, env: env, log: log, noBrowser: flags.NoBrowser || env.browse == nil, now: time.Now,
-		patience: loginTime, dir: where, keys: folder.VaultKey(where), changed: make(chan struct{}, 1),
+		ctx: ctx, env: env, log: log, now: time.Now, patience: loginTime,
+		noBrowser: flags.NoBrowser || env.browse == nil, changed: make(chan struct{}, 1),
+		dir: where, keys: folder.VaultKey(where),
 		http: issuerClient{isLocal: client.ToLoopback(address)},
 		server: oauth.Server{
 			Name: address, URL: address, Settings: oauth.Settings{ClientID: flags.ClientID},
@@ -82,7 +83,8 @@ func newGatewaySignIn(
 	}
 	s.docs = &tokenfile.Store{Objects: dir.New(where), Now: time.Now, Log: log}
 	s.service = connection.New(connection.Options{
-		Docs: s.docs, Keys: s.keys, HTTP: s.http, Table: tokenfile.Name, Agent: userAgent(), Log: log,
+		Docs: s.docs, Keys: s.keys, HTTP: s.http, Table: tokenfile.Name, Agent: userAgent(),
+		Log: log,
 	})
 	return s, nil
 }
@@ -116,7 +118,9 @@ type issuerClient struct{ isLocal bool }
 // Do implements [oauth.Doer].
 func (c issuerClient) Do(req *http.Request) (*http.Response, error) {
 	if !c.mayReach(req.URL) {
-		return nil, errors.New("a gateway that is not on this machine names an address on this machine")
+		return nil, errors.New(
+			"a gateway that is not on this machine names an address on this machine",
+		)
 	}
 	plain := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
@@ -144,7 +148,7 @@ func (s *gatewaySignIn) usable(t secret.Text, err error) (secret.Text, error) {
 		return secret.Text{}, nil
 	}
 	if err != nil {
-		return secret.Text{}, s.refusal(err, again)
+		return secret.Text{}, s.refusal(err, callAgain)
 	}
 	return t, nil
 }
@@ -212,9 +216,9 @@ func (s *gatewaySignIn) begin(rejected secret.Text, ch oauth.Challenge, more boo
 		case s.now().Sub(a.ended) >= pause, a.err == nil && more:
 			s.last = nil
 		case a.err == nil:
-			return s.refusal(errRefusesIssuer, again)
+			return s.refusal(errRefusesIssuer, callAgain)
 		default:
-			return s.refusal(a.err, again)
+			return s.refusal(a.err, callAgain)
 		}
 	}
 	if s.last == nil {
@@ -227,19 +231,21 @@ func (s *gatewaySignIn) begin(rejected secret.Text, ch oauth.Challenge, more boo
 }
 
 // Endings of the texts for agents.
-const again = "Call again in a minute to begin another sign-in."
+const callAgain = "Call again in a minute to begin another sign-in."
 
 // The faults of a sign-in that no other package has.
 var (
 	errInClear = &oauth.Fault{
-		Code: "in_clear", Text: "the URL begins with http://, and a token would go over the network in clear",
+		Code: "in_clear", Text: "the URL begins with http://, and a token would go over the " +
+			"network in clear",
 	}
 	errRefusesIssuer = &oauth.Fault{
 		Code: "token_refused", Text: "the gateway refuses the token that its own issuer gave; " +
 			"the gateway's operator must compare its issuer and its audience with the token",
 	}
 	errElsewhere = &oauth.Fault{
-		Code: "not_finished", Text: "the sign-in that another program of this computer began was not finished",
+		Code: "not_finished", Text: "the sign-in that another program of this computer began " +
+			"was not finished",
 	}
 )
 
@@ -260,9 +266,11 @@ func (s *gatewaySignIn) reason(err error) string {
 	case oauth.NoClient:
 		return f.Text + ", and start portcullis stdio with its --client-id"
 	case oauth.NotRegistered:
-		return f.Text + ": register Portcullis there by hand, and start portcullis stdio with its --client-id"
+		return f.Text + ": register Portcullis there by hand, and start portcullis stdio with " +
+			"its --client-id"
 	case oauth.IssuerChanged:
-		return f.Text + ": if the gateway's operator announced this, your user runs portcullis stdio --url " +
+		return f.Text + ": if the gateway's operator announced this, your user runs portcullis " +
+			"stdio --url " +
 			s.server.URL + " --sign-out, and then signs in again"
 	}
 	return f.Text
@@ -279,18 +287,24 @@ func (s *gatewaySignIn) textOf(ctx context.Context, a *attempt) string {
 	host := oauth.Host(s.server.URL)
 	switch {
 	case a.isDone() && a.err != nil:
-		e, _ := errors.AsType[*relay.SignInError](s.refusal(a.err, again))
+		e, _ := errors.AsType[*relay.SignInError](s.refusal(a.err, callAgain))
 		return e.Text(ctx)
 	case a.isDone():
-		return "The user has signed in at gateway " + host + ". The request was not carried out. Call again."
+		return "The user has signed in at gateway " + host + ". The request was not carried " +
+			"out. Call again."
 	}
 	need := ""
 	if a.rejected.Reveal() != "" && len(a.challenge.Scopes) > 0 {
 		need = ", for " + strings.Join(a.challenge.Scopes, " ")
 	}
-	return fmt.Sprintf("Gateway %s requires a sign-in at %s%s. The request was not carried out. Ask your "+
-		"user to sign in with a browser on this computer, and then call again. The address: %s",
-		host, a.issuer, need, a.address)
+	return fmt.Sprintf(
+		"Gateway %s requires a sign-in at %s%s. The request was not carried out. Ask your "+
+			"user to sign in with a browser on this computer, and then call again. The address: %s",
+		host,
+		a.issuer,
+		need,
+		a.address,
+	)
 }
 
 // document returns the address of the gateway's client ID metadata document, or "" if it publishes

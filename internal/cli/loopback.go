@@ -21,7 +21,8 @@ import (
 const loginTime = 10 * time.Minute
 
 // pastePrompt asks for the address that pasted reads.
-const pastePrompt = "then paste the address of the page to which the browser was sent, and press Enter: "
+const pastePrompt = "then paste the address of the page to which the browser was sent, and " +
+	"press Enter: "
 
 // pasted reads the address of the callback.
 func pasted(r io.Reader) (string, error) {
@@ -102,7 +103,11 @@ func callback(
 // startBrowser opens an address that the person has on the terminal already.
 func startBrowser(ctx context.Context, env *environment, address string) {
 	if err := env.browse(ctx, address); err != nil {
-		fmt.Fprintf(env.stderr, "no browser could be started (%v): open the address yourself\n", err)
+		fmt.Fprintf(
+			env.stderr,
+			"no browser could be started (%v): open the address yourself\n",
+			err,
+		)
 	}
 }
 

@@ -277,11 +277,13 @@ func showSignedOut(w io.Writer, out decide.SignedOut, wasNot, name string) {
 	case !out.Was:
 		fmt.Fprintf(w, "%s%s; nothing was changed\n", wasNot, name)
 	case out.Revoked:
-		fmt.Fprintf(w, "signed out of %s: the tokens are deleted here and revoked at the issuer\n", name)
+		fmt.Fprintf(w, "signed out of %s: the tokens are deleted here and revoked at the "+
+			"issuer\n", name)
 	case out.Problem == "":
 		fmt.Fprintf(w, "signed out of %s\n", name)
 	default:
-		fmt.Fprintf(w, "signed out of %s: the tokens are deleted here, but the issuer did not revoke them (%s). "+
+		fmt.Fprintf(w, "signed out of %s: the tokens are deleted here, but the issuer did not "+
+			"revoke them (%s). "+
 			"Revoke the access in your account there\n", name, inLine(out.Problem))
 	}
 }

@@ -64,7 +64,13 @@ func (s *gatewaySignIn) run(a *attempt) {
 	s.setAddress(a, "", "")
 	host := slog.String("gateway", oauth.Host(s.server.URL))
 	if err != nil {
-		s.log.LogAttrs(s.ctx, slog.LevelWarn, "sign-in failed", host, slog.String("error", err.Error()))
+		s.log.LogAttrs(
+			s.ctx,
+			slog.LevelWarn,
+			"sign-in failed",
+			host,
+			slog.String("error", err.Error()),
+		)
 		return
 	}
 	s.log.LogAttrs(s.ctx, slog.LevelInfo, "signed in", host)
@@ -125,7 +131,11 @@ func (s *gatewaySignIn) signIn(a *attempt) error {
 	if !s.paste {
 		var err error
 		if l, err = listenNear(s.ctx, s.server.URL); err != nil {
-			return &oauth.Fault{Code: "no_port", Text: "no port of 127.0.0.1 can be opened for the way back", Err: err}
+			return &oauth.Fault{
+				Code: "no_port",
+				Text: "no port of 127.0.0.1 can be opened for the way back",
+				Err:  err,
+			}
 		}
 		defer func() { _ = l.Close() }()
 		back = l.Addr().String()
@@ -139,14 +149,18 @@ func (s *gatewaySignIn) signIn(a *attempt) error {
 	}
 	u, err := url.Parse(p.URL)
 	if c, ok := s.http.(issuerClient); err != nil || ok && !c.mayReach(u) {
-		return &oauth.Fault{Code: oauth.BadMetadata, Text: "the gateway's issuer has an address on this machine"}
+		return &oauth.Fault{
+			Code: oauth.BadMetadata,
+			Text: "the gateway's issuer has an address on this machine",
+		}
 	}
 	return s.ask(a, l, p)
 }
 
 func (s *gatewaySignIn) noFolder(err error) error {
 	return &oauth.Fault{
-		Code: "no_folder", Err: err, Text: "the folder " + s.dir + " cannot be written: your user makes it " +
+		Code: "no_folder", Err: err, Text: "the folder " + s.dir + " cannot be written: your " +
+			"user makes it " +
 			"writable, or sets XDG_STATE_HOME to another folder",
 	}
 }
@@ -292,7 +306,8 @@ func (c stdioCmd) signInNow(ctx context.Context, env *environment, s *gatewaySig
 	metadata := oauth.ChallengeParam(header, "resource_metadata")
 	if err != nil || metadata == "" {
 		return fmt.Errorf("stdio: %w", cmp.Or(err, fmt.Errorf("the gateway at %s names no issuer "+
-			"(HTTP status %d), so nobody can sign in there; set PORTCULLIS_TOKEN instead", s.server.URL, status)))
+			"(HTTP status %d), so nobody can sign in there; set PORTCULLIS_TOKEN "+
+			"instead", s.server.URL, status)))
 	}
 	before, _ := s.Token(ctx) // a new sign-in replaces it
 	s.isTerminal, s.paste = true, s.noBrowser

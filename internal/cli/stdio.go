@@ -48,7 +48,8 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	o := relay.Options{
-		Header: header, Token: secret.New(env.getenv(client.TokenVariable)), Version: programVersion(),
+		Header: header, Token: secret.New(env.getenv(client.TokenVariable)),
+		Version: programVersion(),
 	}
 	if o.Log, _, err = boot.LoadLog(env.getenv, env.stderr); err != nil {
 		return err

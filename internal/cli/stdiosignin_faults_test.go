@@ -117,93 +117,94 @@ func agree(t *testing.T) func(context.Context, string) error {
 	}
 }
 
-// A failed sign-in says what happened, and who does what next.
-func TestStdioSignInFaults(t *testing.T) {
-	const notOut = ". The request was not carried out. "
-	decline := func(_ context.Context, address string) error {
-		back := regexp.MustCompile(`redirect_uri=([^&]*)`).FindStringSubmatch(address)[1]
-		back = strings.NewReplacer("%3A", ":", "%2F", "/").Replace(back)
-		state := regexp.MustCompile(`state=([^&]*)`).FindString(address)
-		iss := strings.TrimSuffix(strings.SplitAfter(address, "/authorize")[0], "/authorize")
-		go agreeAt(t, back+"?error=access_denied&"+state+"&iss="+iss)
+// decline is a browser whose person declines.
+func decline(t *testing.T) func(context.Context, string) error {
+	return func(_ context.Context, address string) error {
+		u, err := url.Parse(address)
+		require.OK(t, err)
+		back := url.Values{
+			"error": {"access_denied"}, "state": u.Query()["state"], "iss": {"http://" + u.Host},
+		}
+		go agreeAt(t, u.Query().Get("redirect_uri")+"?"+back.Encode())
 		return nil
 	}
-	closed := "http://" + local.Addr(t)
-	for _, tt := range []struct {
-		name   string
-		habits issuertest.Habits
-		issuer string // instead of the test issuer
-		res    string // of the metadata
-		url    string // "": the gateway
-		locked bool   // the state folder cannot be written
-		leaves bool   // the person never comes back
-		browse func(context.Context, string) error
-		want   string
-	}{
-		{
-			name: "issuer without registration", habits: issuertest.Habits{NoRegistration: true},
-			want: "the issuer ADDRESS does not register clients automatically: register Portcullis there with the " +
-				"redirect URI http://ADDRESS/callback, and start portcullis stdio with its --client-id" + notOut + again,
-		},
-		{name: "issuer down", issuer: closed, want: "ADDRESS does not answer" + notOut + again},
-		{
-			name: "metadata of another gateway", res: "https://victim.example/mcp",
-			want: "the server's metadata describe another resource" + notOut + again,
-		},
-		{
-			name: "issuer without PKCE", habits: issuertest.Habits{Metadata: map[string]any{"code_challenge_methods_supported": []string{"plain"}}},
-			want: "the issuer ADDRESS does not support PKCE with S256, so a stolen authorization code could be used" + notOut + again,
-		},
-		{
-			name: "answer of another issuer", habits: issuertest.Habits{OtherIss: true}, browse: agree(t),
-			want: "the callback comes from another issuer than ADDRESS" + notOut + again,
-		},
-		{
-			name: "answer without the promised issuer", habits: issuertest.Habits{NoIss: true}, browse: agree(t),
-			want: "the callback does not name its issuer, but ADDRESS always does" + notOut + again,
-		},
-		{name: "declined", browse: decline, want: "the sign-in at ADDRESS was declined" + notOut + again},
-		{name: "nobody comes back", leaves: true, want: "nobody came back from ADDRESS in time" + notOut + again},
-		{
-			name: "no folder", locked: true,
-			want: "the folder HOME/portcullis cannot be written: your user makes it writable, or sets XDG_STATE_HOME " +
-				"to another folder" + notOut + again,
-		},
-		{
-			name: "in clear", url: "http://gateway.example/mcp",
-			want: "the URL begins with http://, and a token would go over the network in clear" + notOut +
-				"Your user starts the command with an https URL.",
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+}
+
+// A failingSignIn is a sign-in at the test issuer that fails. The last text is the reason.
+type failingSignIn struct {
+	habits   issuertest.Habits
+	metadata string // the resource in the gateway's metadata; "": the gateway
+	isDown   bool   // no issuer answers
+	isLocked bool   // the state folder cannot be written
+	leaves   bool   // the person never comes back
+	browse   func(*testing.T) func(context.Context, string) error
+	want     string
+}
+
+var failingSignIns = map[string]failingSignIn{
+	"no registration": {
+		habits: issuertest.Habits{NoRegistration: true},
+		want: "the issuer ADDRESS does not register clients automatically: register Portcullis " +
+			"there with the redirect URI http://ADDRESS/callback, and start portcullis stdio with " +
+			"its --client-id",
+	},
+	"issuer down": {isDown: true, want: "ADDRESS does not answer"},
+	"metadata of another gateway": {
+		metadata: "https://victim.example/mcp",
+		want:     "the server's metadata describe another resource",
+	},
+	"no PKCE": {
+		habits: issuertest.Habits{Metadata: map[string]any{"code_challenge_methods_supported": nil}},
+		want: "the issuer ADDRESS does not support PKCE with S256, so a stolen authorization code " +
+			"could be used",
+	},
+	"answer of another issuer": {
+		habits: issuertest.Habits{OtherIss: true}, browse: agree,
+		want: "the callback comes from another issuer than ADDRESS",
+	},
+	"answer without issuer": {
+		habits: issuertest.Habits{NoIss: true}, browse: agree,
+		want: "the callback does not name its issuer, but ADDRESS always does",
+	},
+	"declined":          {browse: decline, want: "the sign-in at ADDRESS was declined"},
+	"nobody comes back": {leaves: true, want: "nobody came back from ADDRESS in time"},
+	"no folder": {
+		isLocked: true,
+		want: "the folder HOME/portcullis cannot be written: your user makes it writable, or sets " +
+			"XDG_STATE_HOME to another folder",
+	},
+}
+
+// A failed sign-in says what happened, and who does what next.
+func TestStdioSignInFaults(t *testing.T) {
+	for name, tt := range failingSignIns {
+		t.Run(name, func(t *testing.T) {
 			i := issuertest.New(t, tt.habits)
-			g := newFaultyGateway(t, i.URL)
-			if tt.issuer != "" {
-				g.set("", tt.issuer)
+			g, home := newFaultyGateway(t, i.URL), t.TempDir()
+			g.set(tt.metadata, i.URL)
+			if tt.isDown {
+				g.set("", "http://"+local.Addr(t))
 			}
-			if tt.res != "" {
-				g.set(tt.res, i.URL)
+			var browse func(context.Context, string) error
+			if tt.browse != nil {
+				browse = tt.browse(t)
 			}
-			home, address := t.TempDir(), tt.url
-			if address == "" {
-				address = g.URL + "/mcp"
-			}
-			s, _ := signInAt(t, address, home, tt.browse)
+			s, _ := signInAt(t, g.URL+"/mcp", home, browse)
 			if tt.leaves {
 				s.patience = 0
 			}
-			if tt.locked { // the mode of a folder does not stop root
+			if tt.isLocked { // the mode of a folder does not stop root
 				lock := "sign-in-" + s.pendingKey().ID + ".lock"
 				require.OK(t, os.MkdirAll(filepath.Join(s.dir, lock), 0o700))
 			}
 			refuse(t, s, "")
 			s.running.Wait()
-			got := refuse(t, s, "")
-			got = strings.ReplaceAll(got, home, "HOME")
+			got := strings.ReplaceAll(refuse(t, s, ""), home, "HOME")
 			got = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(got, "ADDRESS")
-			_, reason, _ := strings.Cut(got, " failed: ")
-			if reason != tt.want || !strings.HasPrefix(got, "The sign-in at gateway ") {
-				t.Errorf("text %q, want %q", got, tt.want)
+			want := "The sign-in at gateway ADDRESS failed: " + tt.want +
+				". The request was not carried out. " + callAgain
+			if got != want {
+				t.Errorf("text %q, want %q", got, want)
 			}
 			if token, err := s.Token(t.Context()); err != nil || token.Reveal() != "" {
 				t.Errorf("after a failed sign-in: a token, or %v", err)
@@ -212,11 +213,23 @@ func TestStdioSignInFaults(t *testing.T) {
 	}
 }
 
+// A token never goes over a network in clear.
+func TestStdioSignInNeedsHTTPS(t *testing.T) {
+	s, _ := signInAt(t, "http://gateway.example/mcp", t.TempDir(), nil)
+	const want = "The sign-in at gateway gateway.example failed: the URL begins with http://, and a " +
+		"token would go over the network in clear. The request was not carried out. Your user " +
+		"starts the command with an https URL."
+	if got := refuse(t, s, ""); got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+}
+
 // A gateway elsewhere cannot make the command send requests to services of this machine.
 func TestIssuerClientStaysAway(t *testing.T) {
 	i := issuertest.New(t, issuertest.Habits{})
 	for isLocal, want := range map[bool]bool{true: true, false: false} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.URL+"/register", strings.NewReader(`{"redirect_uris":["x"]}`))
+		body := strings.NewReader(`{"redirect_uris":["x"]}`)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.URL+"/register", body)
 		require.OK(t, err)
 		resp, err := issuerClient{isLocal: isLocal}.Do(req)
 		if err == nil {
@@ -236,10 +249,11 @@ func TestStdioSignInPauses(t *testing.T) {
 	i := issuertest.New(t, issuertest.Habits{})
 	opened := 0
 	var at string
-	s, clock := signInAt(t, newFaultyGateway(t, i.URL).URL+"/mcp", t.TempDir(), func(_ context.Context, address string) error {
+	browse := func(_ context.Context, address string) error {
 		opened, at = opened+1, address
 		return errors.New("no display")
-	})
+	}
+	s, clock := signInAt(t, newFaultyGateway(t, i.URL).URL+"/mcp", t.TempDir(), browse)
 	s.patience = 0
 	refuse(t, s, "")
 	s.running.Wait()
@@ -251,17 +265,10 @@ func TestStdioSignInPauses(t *testing.T) {
 	}
 	s.patience = time.Hour
 	clock.advance(afterPerson)
-	if text := refuse(t, s, ""); addressIn(t, text) == "" {
-		t.Errorf("after the pause: %s", text)
-	}
-	local.Until(t, "the second window", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.last.address != ""
-	})
-	agreeAt(t, s.last.address)
+	agreeAt(t, addressIn(t, refuse(t, s, "")))
 	s.running.Wait()
-	if at == "" || opened != 2 || !strings.Contains(s.env.stderr.(*local.Buffer).String(), "open the address yourself") {
+	if at == "" || opened != 2 ||
+		!strings.Contains(s.env.stderr.(*local.Buffer).String(), "open the address yourself") {
 		t.Errorf("%d windows, log %s", opened, s.env.stderr)
 	}
 	// the issuer's token is of no use: another sign-in would not help
@@ -269,7 +276,8 @@ func TestStdioSignInPauses(t *testing.T) {
 	require.OK(t, err)
 	i.NoRefresh = true
 	i.EndAll()
-	if text := refuse(t, s, token.Reveal()); !strings.Contains(text, "refuses the token that its own issuer gave") {
+	text := refuse(t, s, token.Reveal())
+	if !strings.Contains(text, "refuses the token that its own issuer gave") {
 		t.Errorf("a new token is refused: %s", text)
 	}
 }
@@ -302,12 +310,15 @@ func TestStdioSignInAfterChanges(t *testing.T) {
 		{"damaged file", func() {
 			require.OK(t, os.WriteFile(filepath.Join(state, tokenfile.Name), []byte("{"), 0o600))
 		}, "signed in"},
-		{"lost key", func() { require.OK(t, os.Remove(filepath.Join(state, folder.VaultFile))) }, "signed in"},
+		{"lost key", func() {
+			require.OK(t, os.Remove(filepath.Join(state, folder.VaultFile)))
+		}, "signed in"},
 		{"another issuer", func() {
 			first.EndAll()
 			g.set("", second.URL)
-		}, "and is now " + strings.TrimPrefix(second.URL, "http://") + ": if the gateway's operator announced this, " +
-			"your user runs portcullis stdio --url " + g.URL + "/mcp --sign-out, and then signs in again"},
+		}, "and is now " + strings.TrimPrefix(second.URL, "http://") + ": if the gateway's operator " +
+			"announced this, your user runs portcullis stdio --url " + g.URL + "/mcp --sign-out, " +
+			"and then signs in again"},
 		{"after the sign-out", func() {
 			s, _ := signInAt(t, g.URL+"/mcp", home, nil)
 			was, _, err := s.service.SignOut(t.Context(), s.server, "ada")
@@ -328,7 +339,9 @@ func TestStdioSignInAfterChanges(t *testing.T) {
 
 // The folder follows the specification of XDG.
 func TestStateFolder(t *testing.T) {
-	for value, want := range map[string]string{"/state": "/state/portcullis", "relative": "", "": ""} {
+	for value, want := range map[string]string{
+		"/state": "/state/portcullis", "relative": "", "": "",
+	} {
 		got, err := stateFolder(func(string) string { return value })
 		require.OK(t, err)
 		if want != "" && got != want || !filepath.IsAbs(got) || filepath.Base(got) != "portcullis" {

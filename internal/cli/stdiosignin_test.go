@@ -41,7 +41,9 @@ func newSignInWorld(t *testing.T, h issuertest.Habits) *signInWorld {
 	t.Helper()
 	w := &signInWorld{t: t, issuer: issuertest.New(t, h), state: t.TempDir()}
 	w.url = upstreamtest.New(t, upstreamtest.Options{
-		Tools: []json.RawMessage{upstreamtest.Tool("echo", "Says it again.", `{"readOnlyHint":true}`, "text")},
+		Tools: []json.RawMessage{
+			upstreamtest.Tool("echo", "Says it again.", `{"readOnlyHint":true}`, "text"),
+		},
 		Front: w.issuer.Front("read"),
 	}).URL
 	w.env = map[string]string{"XDG_STATE_HOME": w.state}
@@ -59,7 +61,10 @@ type stdioClient struct {
 }
 
 // connect starts portcullis stdio as a client does.
-func (w *signInWorld) connect(browse func(context.Context, string) error, args ...string) *stdioClient {
+func (w *signInWorld) connect(
+	browse func(context.Context, string) error,
+	args ...string,
+) *stdioClient {
 	w.t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -71,7 +76,9 @@ func (w *signInWorld) connect(browse func(context.Context, string) error, args .
 		_ = outW.Close()
 	}()
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
-		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { c.changed <- struct{}{} },
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			c.changed <- struct{}{}
+		},
 	})
 	session, err := sdk.Connect(w.t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, nil)
 	require.OK(w.t, err)
@@ -159,11 +166,15 @@ func TestStdioSignIn(t *testing.T) {
 		t.Errorf("a resource: %v", err)
 	}
 
-	if page := agreeAt(t, address); !strings.Contains(page, "You are signed in at the gateway 127.0.0.1") {
+	if page := agreeAt(t, address); !strings.Contains(
+		page,
+		"You are signed in at the gateway 127.0.0.1",
+	) {
 		t.Errorf("page %s", page)
 	}
 	<-c.changed
-	if text, isError = c.text(t, "sign_in"); isError || !strings.Contains(text, "List the tools again") {
+	if text, isError = c.text(t, "sign_in"); isError ||
+		!strings.Contains(text, "List the tools again") {
 		t.Errorf("sign_in answers %q after the sign-in", text)
 	}
 	if got := c.names(t); got != "echo" {
@@ -260,8 +271,15 @@ func TestStdioSignInTwice(t *testing.T) {
 		calls.Wait()
 	}
 	i := w.issuer
-	if i.Count(&i.Refreshed) != 2 || i.Count(&i.Reused) != 0 || i.Count(&i.Registered) != 1 || len(i.Asked) != 1 {
-		t.Errorf("%d renewals, %d reused tokens, %d clients, %d sign-ins", i.Refreshed, i.Reused, i.Registered, len(i.Asked))
+	if i.Count(&i.Refreshed) != 2 || i.Count(&i.Reused) != 0 || i.Count(&i.Registered) != 1 ||
+		len(i.Asked) != 1 {
+		t.Errorf(
+			"%d renewals, %d reused tokens, %d clients, %d sign-ins",
+			i.Refreshed,
+			i.Reused,
+			i.Registered,
+			len(i.Asked),
+		)
 	}
 }
 
@@ -279,8 +297,11 @@ func TestStdioStepUp(t *testing.T) {
 		var answer string
 		local.Until(t, "the call", func() bool {
 			r, err := c.CallTool(t.Context(), &mcp.CallToolParams{
-				Name:      "call_tool_destructive",
-				Arguments: map[string]any{"name": "files:delete_file", "args": map[string]any{"path": "/x"}},
+				Name: "call_tool_destructive",
+				Arguments: map[string]any{
+					"name": "files:delete_file",
+					"args": map[string]any{"path": "/x"},
+				},
 			})
 			if answer = fmt.Sprint(err); err == nil {
 				answer = r.Content[0].(*mcp.TextContent).Text
@@ -343,8 +364,10 @@ func TestStdioCredential(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		{"PORTCULLIS_TOKEN", "t0ken", nil, "The gateway refused the credential in PORTCULLIS_TOKEN"},
-		{"header", "", []string{"--header", "Authorization: Bearer t0ken"}, "The gateway requires a credential"},
+		{"PORTCULLIS_TOKEN", "t0ken", nil, "The gateway refused the credential in " +
+			"PORTCULLIS_TOKEN"},
+		{"header", "", []string{"--header", "Authorization: Bearer t0ken"}, "The gateway " +
+			"requires a credential"},
 	} {
 		w := newSignInWorld(t, issuertest.Habits{})
 		w.env[client.TokenVariable] = tt.token
@@ -354,7 +377,8 @@ func TestStdioCredential(t *testing.T) {
 			stdin: strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"),
 		})
 		files, _ := os.ReadDir(w.state)
-		if err != nil || !strings.Contains(out.String(), tt.want) || len(files) > 0 || len(w.issuer.Asked) > 0 {
+		if err != nil || !strings.Contains(out.String(), tt.want) || len(files) > 0 ||
+			len(w.issuer.Asked) > 0 {
 			t.Errorf("%s: %v, answer %s, files %v", tt.name, err, &out, files)
 		}
 	}
@@ -371,7 +395,8 @@ func TestStdioStrictIssuer(t *testing.T) {
 	c := w.connect(func(_ context.Context, address string) error {
 		jar, err := cookiejar.New(nil)
 		go func() {
-			if resp, err := (&http.Client{Jar: jar}).Get(address); err != nil || resp.StatusCode != http.StatusOK {
+			if resp, err := (&http.Client{Jar: jar}).Get(address); err != nil ||
+				resp.StatusCode != http.StatusOK {
 				t.Errorf("browser: %v, %v", resp, err)
 			}
 		}()
@@ -382,7 +407,8 @@ func TestStdioStrictIssuer(t *testing.T) {
 	} {
 		local.Until(t, tt.tool, func() bool {
 			r, err := c.CallTool(t.Context(), &mcp.CallToolParams{
-				Name: tt.variant, Arguments: map[string]any{"name": tt.tool, "args": map[string]any{"path": "/x"}},
+				Name:      tt.variant,
+				Arguments: map[string]any{"name": tt.tool, "args": map[string]any{"path": "/x"}},
 			})
 			return err == nil && !r.IsError
 		})

@@ -2,8 +2,7 @@
 //
 // The processes of several MCP clients use the file at the same time. Each write replaces the file,
 // if it still has the version that the writer read; package dir locks the folder during the
-// comparison. A damaged file counts as empty, because the file has nothing that a new sign-in cannot
-// replace.
+// comparison. A damaged file counts as empty, because a new sign-in can replace all that it has.
 package tokenfile
 
 import (

@@ -59,7 +59,8 @@ func TestFile(t *testing.T) {
 // error, and stays as it is.
 func TestUnusableFile(t *testing.T) {
 	for name, text := range map[string]string{
-		"empty": "", "truncated": `{"version":1,"documents":[{"part"`, "other JSON": `{"tokens":{}}`,
+		"empty": "", "truncated": `{"version":1,` +
+			`"documents":[{"part"`, "other JSON": `{"tokens":{}}`,
 		"other type": `[]`, "newer": `{"version":2,"documents":[]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +71,8 @@ func TestUnusableFile(t *testing.T) {
 			d, err := document.Get(t.Context(), s, key)
 			put := s.PutDocs(t.Context(), document.Doc{Key: key, Data: []byte(`{}`)})
 			if name == "newer" {
-				if err == nil || put == nil || !strings.Contains(err.Error(), "update this program") {
+				if err == nil || put == nil ||
+					!strings.Contains(err.Error(), "update this program") {
 					t.Errorf("read %v, write %v", err, put)
 				}
 				data, err := os.ReadFile(path)
@@ -100,7 +102,8 @@ func TestTwoStores(t *testing.T) {
 			s := open(folder, time.Now, &local.Buffer{})
 			for n := range 10 {
 				k := document.Key{Part: "p", ID: fmt.Sprint(w, n)}
-				if err := s.PutDocs(t.Context(), document.Doc{Key: k, Data: []byte("{}")}); err != nil {
+				err := s.PutDocs(t.Context(), document.Doc{Key: k, Data: []byte("{}")})
+				if err != nil {
 					t.Error(err)
 				}
 			}

@@ -24,9 +24,8 @@ const (
 // support 2024-11-05, because that version has another HTTP transport.
 func Offered() []string { return []string{VersionModern, VersionLegacy, Version20250618} }
 
-// HandshakeVersion returns the version with which the gateway answers the handshake of a client that
-// requests a version. If the gateway does not offer it, this is the newest version of the handshake
-// protocol.
+// HandshakeVersion returns the version with which the gateway answers a handshake. If the gateway
+// does not offer the requested version, this is the newest version of the handshake protocol.
 func HandshakeVersion(requested string) string {
 	if requested >= VersionModern || !slices.Contains(Offered(), requested) {
 		return VersionLegacy

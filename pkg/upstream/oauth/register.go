@@ -60,8 +60,8 @@ func (c *Client) Client(
 	case i.Registration == "" || s.NoRegister:
 		return r, false, fault(
 			NoClient,
-			"the issuer %s does not register clients automatically: register Portcullis there with "+
-				"the redirect URI %s",
+			"the issuer %s does not register clients automatically: register Portcullis there "+
+				"with the redirect URI %s",
 			Host(i.Issuer),
 			redirect,
 		)

@@ -396,7 +396,9 @@ func FuzzRun(f *testing.F) {
 		return w.Result(), nil
 	})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		for _, o := range []relay.Options{{Transport: transport}, {Transport: refusing, SignIn: newPerson()}} {
+		for _, o := range []relay.Options{
+			{Transport: transport}, {Transport: refusing, SignIn: newPerson()},
+		} {
 			var out bytes.Buffer
 			o.URL = "http://gateway.example/mcp"
 			if err := relay.Run(t.Context(), bytes.NewReader(in), &out, o); err != nil {

@@ -127,15 +127,18 @@ func (r *relay) sendWith(
 	resp, err := r.client.Do(req)
 	if err != nil {
 		if sent.Load() {
-			return next, &failure{"The connection to the gateway broke before its answer came." + maybeTaken, err}
+			return next, &failure{"The connection to the gateway broke before its answer " +
+				"came." + maybeTaken, err}
 		}
-		return next, &failure{"The gateway cannot be reached. Is it running, and is its URL right?" + notSent, err}
+		return next, &failure{"The gateway cannot be reached. Is it running, and is its URL " +
+			"right?" + notSent, err}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if code := resp.StatusCode; r.o.SignIn != nil &&
 		(code == http.StatusUnauthorized || code == http.StatusForbidden) {
 		if last && code == http.StatusUnauthorized {
-			return next, &failure{"The gateway refuses the token that its own issuer gave. Its operator must " +
+			return next, &failure{"The gateway refuses the token that its own issuer gave. Its " +
+				"operator must " +
 				"compare its issuer and its audience with the token." + notSent, nil}
 		}
 		next, err = r.o.SignIn.Refused(ctx, token, code, resp.Header)

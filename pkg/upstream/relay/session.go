@@ -20,8 +20,8 @@ type session struct {
 	ready   message
 	number  int // of the handshake
 
-	// unsigned says that the relay answered the handshake itself, because nobody is signed in. There
-	// is no session with the gateway.
+	// unsigned says that the relay answered the handshake itself, because nobody is signed in.
+	// There is no session with the gateway.
 	unsigned bool
 
 	listening bool // the relay reads its notification stream

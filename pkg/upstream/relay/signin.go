@@ -51,12 +51,15 @@ const signInTool = "sign_in"
 
 // The texts of the relay before the sign-in.
 const (
-	signInHint = "This gateway requires a sign-in before it lists its tools. Call the tool sign_in: " +
+	signInHint = "This gateway requires a sign-in before it lists its tools. Call the tool " +
+		"sign_in: " +
 		"it returns the address that the user opens in a browser."
-	signInList = `[{"name":"sign_in","description":"Returns the address at which the user signs in to the ` +
+	signInList = `[{"name":"sign_in","description":"Returns the address at which the user signs ` +
+		`in to the ` +
 		`gateway. After the sign-in, the gateway lists its own tools.",` +
 		`"inputSchema":{"type":"object","additionalProperties":false}}]`
-	signedInText = "The sign-in is complete. List the tools again: the gateway now lists its own tools."
+	signedInText = "The sign-in is complete. List the tools again: the gateway now lists its " +
+		"own tools."
 )
 
 // before has the members of the result with which the relay answers a list before the sign-in, and
@@ -121,8 +124,10 @@ func (r *relay) answerUnsigned(
 
 // capabilities are the features that the gateway may have after the sign-in. A client cannot learn
 // new ones during a session.
-var capabilities = json.RawMessage(`{"prompts":{"listChanged":true},"resources":{"listChanged":true},` +
-	`"tools":{"listChanged":true}}`)
+var capabilities = json.RawMessage(
+	`{"prompts":{"listChanged":true},"resources":{"listChanged":true},` +
+		`"tools":{"listChanged":true}}`,
+)
 
 // helloUnsigned returns the relay's own answer to a handshake. The relay begins the session with
 // the gateway after the sign-in.
@@ -168,7 +173,10 @@ func (r *relay) result(m message, result rawjson.Object) {
 // notify writes a notification.
 func (r *relay) notify(method string, params rawjson.Object) {
 	o := rawjson.Object{
-		{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "method", Value: rawjson.Quote(method)},
+		{
+			Name:  "jsonrpc",
+			Value: rawjson.Quote("2.0"),
+		}, {Name: "method", Value: rawjson.Quote(method)},
 	}
 	if params != nil {
 		o.Add("params", params.Bytes())
@@ -216,8 +224,8 @@ func (r *relay) answersSignIn(ctx context.Context, m message) bool {
 	return true
 }
 
-// listenUnsigned answers a subscription of a client that needs a sign-in. The subscription ends with
-// the sign-in, after the notifications about it.
+// listenUnsigned answers a subscription of a client that needs a sign-in. The subscription ends
+// with the sign-in, after the notifications about it.
 func (r *relay) listenUnsigned(ctx context.Context, m message, changed <-chan struct{}) {
 	filter, accepted := rawjson.Get(m.params, "notifications"), rawjson.Object{}
 	for _, method := range listMethods {

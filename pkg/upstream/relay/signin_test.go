@@ -45,7 +45,10 @@ func (p *person) Refused(
 ) (secret.Text, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen = append(p.seen, fmt.Sprint(status, " ", rejected.Reveal(), " ", h.Get("Www-Authenticate")))
+	p.seen = append(
+		p.seen,
+		fmt.Sprint(status, " ", rejected.Reveal(), " ", h.Get("Www-Authenticate")),
+	)
 	switch {
 	case status == http.StatusForbidden:
 		return secret.Text{}, nil
@@ -100,26 +103,39 @@ func TestSignInHandshake(t *testing.T) {
 	e, p := newGuarded(t, "t0ken"), newPerson()
 	c := newClient(t, relay.Options{URL: e.URL, SignIn: p, Version: "1.2"})
 	c.send(hello)
-	const can = `{"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`
-	c.wants(`{"jsonrpc":"2.0","id":0,"result":{"capabilities":` + can + `,"instructions":"This gateway requires ` +
-		`a sign-in before it lists its tools. Call the tool sign_in: it returns the address that the user opens ` +
-		`in a browser.","protocolVersion":"2025-11-25","serverInfo":{"name":"portcullis","version":"1.2"}}}`)
+	const can = `{"prompts":{"listChanged":true},"resources":{"listChanged":true},` +
+		`"tools":{"listChanged":true}}`
+	c.wants(
+		`{"jsonrpc":"2.0","id":0,"result":{"capabilities":` + can + `,"instructions":"This ` +
+			`gateway requires ` +
+			`a sign-in before it lists its tools. Call the tool sign_in: it returns the address ` +
+			`that the user opens ` +
+			`in a browser.","protocolVersion":"2025-11-25","serverInfo":{"name":"portcullis",` +
+			`"version":"1.2"}}}`,
+	)
 	c.send(ready)
 	for i, exchange := range []struct{ request, want string }{
 		{`"method":"ping"`, `"result":{}`},
-		{`"method":"tools/list"`, `"result":{"tools":[{"name":"sign_in","description":"Returns the address at ` +
-			`which the user signs in to the gateway. After the sign-in, the gateway lists its own tools.",` +
+		{`"method":"tools/list"`, `"result":{"tools":[{"name":"sign_in","description":"Returns ` +
+			`the address at ` +
+			`which the user signs in to the gateway. After the sign-in, the gateway lists its ` +
+			`own tools.",` +
 			`"inputSchema":{"type":"object","additionalProperties":false}}]}`},
 		{`"method":"resources/list"`, `"result":{"resources":[]}`},
-		{`"method":"tools/call","params":{"name":"sign_in"}`, `"result":{"content":[{"type":"text","text":"` + address + `"}],"isError":false}`},
-		{`"method":"tools/call","params":{"name":"other"}`, `"result":{"content":[{"type":"text","text":"` + address + `"}],"isError":true}`},
+		{`"method":"tools/call",` +
+			`"params":{"name":"sign_in"}`, `"result":{"content":[{"type":"text",` +
+			`"text":"` + address + `"}],"isError":false}`},
+		{`"method":"tools/call",` +
+			`"params":{"name":"other"}`, `"result":{"content":[{"type":"text",` +
+			`"text":"` + address + `"}],"isError":true}`},
 		{`"method":"prompts/get"`, `"error":{"code":-32603,"message":"` + address + `"}`},
 	} {
 		id := fmt.Sprintf(`{"jsonrpc":"2.0","id":"a%d",`, i)
 		c.send(id + exchange.request + `}`)
 		c.wants(id + exchange.want + `}`)
 	}
-	if got := e.requests(); strings.Contains(got, "initialized") || strings.Contains(got, "tools/call") {
+	if got := e.requests(); strings.Contains(got, "initialized") ||
+		strings.Contains(got, "tools/call") {
 		t.Errorf("requests before the sign-in: %s", got)
 	}
 
@@ -127,8 +143,11 @@ func TestSignInHandshake(t *testing.T) {
 	c.wants(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	c.wants(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`)
 	c.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"sign_in"}}`)
-	c.wants(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"The sign-in is complete. ` +
-		`List the tools again: the gateway now lists its own tools."}],"isError":false}}`)
+	c.wants(
+		`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"The sign-in is ` +
+			`complete. ` +
+			`List the tools again: the gateway now lists its own tools."}],"isError":false}}`,
+	)
 	c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
 	c.wants(`{"jsonrpc":"2.0","id":3,"result":{"of":"gateway"}}`)
 	c.send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"sign_in"}}`)
@@ -154,7 +173,10 @@ func TestSignInStateless(t *testing.T) {
 		sub     = `"io.modelcontextprotocol/subscriptionId":7`
 	)
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + version + `}}`)
-	if got := c.next(); !strings.Contains(got, `"supportedVersions":["2026-07-28","2025-11-25","2025-06-18"]`) ||
+	if got := c.next(); !strings.Contains(
+		got,
+		`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18"]`,
+	) ||
 		!strings.Contains(got, `"resultType":"complete","_meta":{`+server+`}`) {
 		t.Errorf("server/discover: %s", got)
 	}
@@ -163,11 +185,20 @@ func TestSignInStateless(t *testing.T) {
 		`"resultType":"complete","_meta":{` + server + `}}}`)
 	c.send(`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":` +
 		`{"promptsListChanged":true,"resourcesListChanged":false},` + version + `}}`)
-	c.wants(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{` + sub +
-		`},"notifications":{"promptsListChanged":true}}}`)
+	c.wants(
+		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",` +
+			`"params":{"_meta":{` + sub +
+			`},"notifications":{"promptsListChanged":true}}}`,
+	)
 	p.signIn("t0ken")
-	c.wants(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{` + sub + `}}}`)
-	c.wants(`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","_meta":{` + server + `,` + sub + `}}}`)
+	c.wants(
+		`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed",` +
+			`"params":{"_meta":{` + sub + `}}}`,
+	)
+	c.wants(
+		`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete",` +
+			`"_meta":{` + server + `,` + sub + `}}}`,
+	)
 	c.send(`{"jsonrpc":"2.0","id":8,"method":"tools/list","params":{` + version + `}}`)
 	c.wants(`{"jsonrpc":"2.0","id":8,"result":{"of":"gateway"}}`)
 
@@ -183,7 +214,10 @@ func TestSignInStateless(t *testing.T) {
 	p.signIn("t0ken")
 	c.wants(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":` +
 		`{"io.modelcontextprotocol/subscriptionId":9}}}`)
-	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9,` + version + `}}`)
+	c.send(
+		`{"jsonrpc":"2.0","method":"notifications/cancelled",` +
+			`"params":{"requestId":9,` + version + `}}`,
+	)
 	c.close()
 }
 
@@ -200,12 +234,16 @@ func TestRefusedToken(t *testing.T) {
 		{"accepted", "good", "", nil, 0, `"result":{"of":"gateway"}`, ""},
 		{"replaced", "old", "good", nil, 0, `"result":{"of":"gateway"}`, "401 old Bearer x=y"},
 		{
-			"replaced in vain", "old", "bad", nil, 0, `"error":{"code":-32603,"message":"The gateway refuses the ` +
-				`token that its own issuer gave. Its operator must compare its issuer and its audience with the ` +
+			"replaced in vain", "old", "bad", nil, 0, `"error":{"code":-32603,"message":"The ` +
+				`gateway refuses the ` +
+				`token that its own issuer gave. Its operator must compare its issuer and its ` +
+				`audience with the ` +
 				`token. The request was not carried out."}`, "401 old Bearer x=y",
 		},
-		{"not replaced", "old", "", nil, 0, `"result":{"tools":[{"name":"sign_in"`, "401 old Bearer x=y"},
-		{"forbidden", "good", "", nil, 403, `"error":{"code":-32603,"message":"The gateway refused the request (HTTP status 403).`, "403 good "},
+		{"not replaced", "old", "", nil, 0, `"result":{"tools":[{"name":"sign_in"`, "401 old " +
+			"Bearer x=y"},
+		{"forbidden", "good", "", nil, 403, `"error":{"code":-32603,"message":"The gateway ` +
+			`refused the request (HTTP status 403).`, "403 good "},
 		{"issuer down", "", "", errors.New("down"), 0, `"result":{"tools":[{"name":"sign_in"`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
