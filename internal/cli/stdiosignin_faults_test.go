@@ -145,8 +145,8 @@ var failingSignIns = map[string]failingSignIn{
 	"no registration": {
 		habits: issuertest.Habits{NoRegistration: true},
 		want: "the issuer ADDRESS does not register clients automatically: register Portcullis " +
-			"there with the redirect URI http://ADDRESS/callback, and start portcullis stdio with " +
-			"its --client-id",
+			"there with the redirect URI http://ADDRESS/callback, and start portcullis stdio " +
+			"with its --client-id",
 	},
 	"issuer down": {isDown: true, want: "ADDRESS does not answer"},
 	"metadata of another gateway": {
@@ -154,9 +154,11 @@ var failingSignIns = map[string]failingSignIn{
 		want:     "the server's metadata describe another resource",
 	},
 	"no PKCE": {
-		habits: issuertest.Habits{Metadata: map[string]any{"code_challenge_methods_supported": nil}},
-		want: "the issuer ADDRESS does not support PKCE with S256, so a stolen authorization code " +
-			"could be used",
+		habits: issuertest.Habits{
+			Metadata: map[string]any{"code_challenge_methods_supported": nil},
+		},
+		want: "the issuer ADDRESS does not support PKCE with S256, so a stolen authorization " +
+			"code could be used",
 	},
 	"answer of another issuer": {
 		habits: issuertest.Habits{OtherIss: true}, browse: agree,
@@ -170,8 +172,8 @@ var failingSignIns = map[string]failingSignIn{
 	"nobody comes back": {leaves: true, want: "nobody came back from ADDRESS in time"},
 	"no folder": {
 		isLocked: true,
-		want: "the folder HOME/portcullis cannot be written: your user makes it writable, or sets " +
-			"XDG_STATE_HOME to another folder",
+		want: "the folder HOME/portcullis cannot be written: your user makes it writable, or " +
+			"sets XDG_STATE_HOME to another folder",
 	},
 }
 
@@ -216,8 +218,8 @@ func TestStdioSignInFaults(t *testing.T) {
 // A token never goes over a network in clear.
 func TestStdioSignInNeedsHTTPS(t *testing.T) {
 	s, _ := signInAt(t, "http://gateway.example/mcp", t.TempDir(), nil)
-	const want = "The sign-in at gateway gateway.example failed: the URL begins with http://, and a " +
-		"token would go over the network in clear. The request was not carried out. Your user " +
+	const want = "The sign-in at gateway gateway.example failed: the URL begins with http://, " +
+		"and a token would go over the network in clear. The request was not carried out. Your user " +
 		"starts the command with an https URL."
 	if got := refuse(t, s, ""); got != want {
 		t.Errorf("text %q, want %q", got, want)
@@ -229,7 +231,8 @@ func TestIssuerClientStaysAway(t *testing.T) {
 	i := issuertest.New(t, issuertest.Habits{})
 	for isLocal, want := range map[bool]bool{true: true, false: false} {
 		body := strings.NewReader(`{"redirect_uris":["x"]}`)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.URL+"/register", body)
+		at := i.URL + "/register"
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, body)
 		require.OK(t, err)
 		resp, err := issuerClient{isLocal: isLocal}.Do(req)
 		if err == nil {
@@ -316,8 +319,8 @@ func TestStdioSignInAfterChanges(t *testing.T) {
 		{"another issuer", func() {
 			first.EndAll()
 			g.set("", second.URL)
-		}, "and is now " + strings.TrimPrefix(second.URL, "http://") + ": if the gateway's operator " +
-			"announced this, your user runs portcullis stdio --url " + g.URL + "/mcp --sign-out, " +
+		}, "and is now " + strings.TrimPrefix(second.URL, "http://") + ": if the gateway's " +
+			"operator announced this, your user runs portcullis stdio --url " + g.URL + "/mcp --sign-out, " +
 			"and then signs in again"},
 		{"after the sign-out", func() {
 			s, _ := signInAt(t, g.URL+"/mcp", home, nil)
@@ -365,13 +368,16 @@ func TestStdioSignInClient(t *testing.T) {
 		t.Errorf("with a configured client: token %q, %v", token.Reveal(), err)
 	}
 
-	const id = "https://gateway.example/.well-known/oauth-client.json"
+	const (
+		id  = "https://gateway.example/.well-known/oauth-client.json"
+		own = `{"client_id":"` + id + `"}`
+	)
 	for _, tt := range []struct{ name, url, clientID, document, want string }{
-		{"published", "https://gateway.example/mcp/readonly", "", `{"client_id":"` + id + `"}`, id},
+		{"published", "https://gateway.example/mcp/readonly", "", own, id},
 		{"not published", "https://gateway.example/mcp", "", "", ""},
-		{"of another client", "https://gateway.example/mcp", "", `{"client_id":"https://other.example"}`, ""},
-		{"client configured", "https://gateway.example/mcp", "mine", `{"client_id":"` + id + `"}`, ""},
-		{"issuers cannot read it", "http://127.0.0.1:8080/mcp", "", `{"client_id":"` + id + `"}`, ""},
+		{"of another client", "https://gateway.example/mcp", "", `{"client_id":"x"}`, ""},
+		{"client configured", "https://gateway.example/mcp", "mine", own, ""},
+		{"issuers cannot read it", "http://127.0.0.1:8080/mcp", "", own, ""},
 	} {
 		s, _ := signInAt(t, tt.url, t.TempDir(), nil)
 		s.server.Settings.ClientID, s.http = tt.clientID, documentAt{id: tt.document}
