@@ -219,8 +219,8 @@ func TestStdioSignInFaults(t *testing.T) {
 func TestStdioSignInNeedsHTTPS(t *testing.T) {
 	s, _ := signInAt(t, "http://gateway.example/mcp", t.TempDir(), nil)
 	const want = "The sign-in at gateway gateway.example failed: the URL begins with http://, " +
-		"and a token would go over the network in clear. The request was not carried out. Your user " +
-		"starts the command with an https URL."
+		"and a token would go over the network in clear. The request was not carried out. Your " +
+		"user starts the command with an https URL."
 	if got := refuse(t, s, ""); got != want {
 		t.Errorf("text %q, want %q", got, want)
 	}
@@ -320,8 +320,8 @@ func TestStdioSignInAfterChanges(t *testing.T) {
 			first.EndAll()
 			g.set("", second.URL)
 		}, "and is now " + strings.TrimPrefix(second.URL, "http://") + ": if the gateway's " +
-			"operator announced this, your user runs portcullis stdio --url " + g.URL + "/mcp --sign-out, " +
-			"and then signs in again"},
+			"operator announced this, your user runs portcullis stdio --url " + g.URL + "/mcp " +
+			"--sign-out, and then signs in again"},
 		{"after the sign-out", func() {
 			s, _ := signInAt(t, g.URL+"/mcp", home, nil)
 			was, _, err := s.service.SignOut(t.Context(), s.server, "ada")

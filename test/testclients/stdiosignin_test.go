@@ -37,7 +37,8 @@ func TestSignInOnStdio(t *testing.T) {
 	}}, folder, "--addr", addr)
 	// a client passes on only some variables of its environment
 	command := []string{
-		"env", "XDG_STATE_HOME=" + state, programtest.Build(t), "stdio", "--url", p.URL, "--no-browser",
+		"env", "XDG_STATE_HOME=" + state,
+		programtest.Build(t), "stdio", "--url", p.URL, "--no-browser",
 	}
 	clients := Clients
 	if lanes == "" {
