@@ -49,6 +49,10 @@ const (
 	MethodReadResource  = "resources/read"
 	MethodComplete      = "completion/complete"
 
+	MethodGetTask    = "tasks/get" // this and the next two: of the extension [ExtensionTasks]
+	MethodUpdateTask = "tasks/update"
+	MethodCancelTask = "tasks/cancel"
+
 	MethodSubscribe   = "resources/subscribe" // this and the next two: handshake protocol only
 	MethodUnsubscribe = "resources/unsubscribe"
 	MethodSetLevel    = "logging/setLevel"
@@ -68,6 +72,7 @@ const (
 	NotificationResourceUpdated  = NotificationPrefix + "resources/updated"
 	NotificationElicited         = NotificationPrefix + "elicitation/complete"
 	NotificationAcknowledged     = NotificationPrefix + "subscriptions/acknowledged"
+	NotificationTask             = NotificationPrefix + "tasks"
 )
 
 // Header names, in canonical form.
@@ -94,6 +99,7 @@ const (
 const (
 	ResultComplete      = "complete"
 	ResultInputRequired = "input_required"
+	ResultTask          = "task" // the call continues as a task
 )
 
 // Error codes of JSON-RPC 2.0 and of MCP.

@@ -9,7 +9,8 @@ import (
 
 // paramNames are the members of params that have a meaning for the gateway or a server.
 var paramNames = []string{
-	"name", "uri", "arguments", "_meta", "cursor", "inputResponses", "requestState", "ref", "argument", "context",
+	"name", "uri", "arguments", "_meta", "cursor", "inputResponses", "requestState", "ref",
+	"argument", "context", "taskId",
 }
 
 // lists are the methods whose answers have pages.
@@ -46,6 +47,8 @@ func (r *Request) readParam(m rawjson.Member, ok *bool) bool {
 		r.Name, *ok = rawjson.Text(m.Value), m.Value[0] == '"'
 	case MethodReadResource + " uri":
 		r.URI, *ok = rawjson.Text(m.Value), m.Value[0] == '"'
+	case MethodGetTask + " taskId", MethodUpdateTask + " taskId", MethodCancelTask + " taskId":
+		r.Task, *ok = rawjson.Text(m.Value), m.Value[0] == '"'
 	case MethodCallTool + " arguments":
 		r.Arguments, r.Fields = m.Value, m.Members
 	case MethodGetPrompt + " arguments":

@@ -21,6 +21,7 @@ type Request struct {
 	Params    bool            // there is a params object; its members are the fields below
 	Name      string          // of tools/call, prompts/get and a completion's prompt
 	URI       string          // of resources/read and a completion's resource
+	Task      string          // id of the task, of tasks/get, tasks/update and tasks/cancel
 	Arguments json.RawMessage // of tools/call any JSON, of prompts/get an object; nil: none
 	Fields    rawjson.Object  // the members of Arguments, if it is an object
 	Cursor    string          // of a list
@@ -46,6 +47,8 @@ func (r Request) Subject() (subject, member string) {
 		return r.Name, "name"
 	case MethodReadResource:
 		return r.URI, "uri"
+	case MethodGetTask, MethodUpdateTask, MethodCancelTask:
+		return r.Task, "taskId"
 	}
 	return "", ""
 }

@@ -71,6 +71,7 @@ func FuzzParse(f *testing.F) {
 // fuzzedParams are params as encoding/json reads them. It accepts names in any letter case.
 type fuzzedParams struct {
 	Name, URI, Cursor any
+	TaskID            any
 	Arguments         json.RawMessage
 	Ref               *struct{ Type, Name, URI string }
 	Meta              map[string]json.RawMessage `json:"_meta"`
@@ -91,6 +92,10 @@ func (params fuzzedParams) compare(t *testing.T, m mcp.Request) {
 		if params.URI != nil && params.URI != m.URI {
 			t.Errorf("uri %q, encoding/json reads %q", m.URI, params.URI)
 		}
+	case mcp.MethodGetTask, mcp.MethodUpdateTask, mcp.MethodCancelTask:
+		if params.TaskID != nil && params.TaskID != m.Task {
+			t.Errorf("task %q, encoding/json reads %q", m.Task, params.TaskID)
+		}
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
 		if params.Cursor != nil && params.Cursor != m.Cursor {
 			t.Errorf("cursor %q, encoding/json reads %q", m.Cursor, params.Cursor)
@@ -100,7 +105,8 @@ func (params fuzzedParams) compare(t *testing.T, m mcp.Request) {
 			t.Errorf("ref to %q and %q, encoding/json reads %+v", m.Name, m.URI, *params.Ref)
 		}
 	default:
-		if subject, _ := m.Subject(); m.Name+m.URI+m.Cursor+subject != "" || m.Arguments != nil || m.Ref != nil {
+		subject, _ := m.Subject()
+		if m.Name+m.URI+m.Task+m.Cursor+subject != "" || m.Arguments != nil || m.Ref != nil {
 			t.Errorf("%s has members of other methods: %+v", m.Method, m)
 		}
 	}
@@ -135,16 +141,24 @@ func TestParseParams(t *testing.T) {
 		{"completion/complete", `{"argument":{"name":"a"}}`, mcp.Request{}},
 		{"completion/complete", `{"argument":[]}`, mcp.Request{}},
 		{"completion/complete", `{"context":[]}`, mcp.Request{}},
+		{"tasks/get", `{"taskId":"\u0061"}`, mcp.Request{Task: "a"}},
+		{"tasks/update", `{"taskId":"a","inputResponses":{}}`, mcp.Request{Task: "a"}},
+		{"tasks/cancel", `{"taskId":7}`, mcp.Request{}},
+		{"tasks/cancel", `{"taskId":"a","taskid":"b"}`, mcp.Request{}},
 	} {
 		r, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + tt.method + `","params":` + tt.params + `}`))
 		refused := err != nil
 		if refused && err.Status != 400 {
 			t.Errorf("%s %s: refused with %+v", tt.method, tt.params, err)
 		}
-		if wanted := tt.want.Name+tt.want.URI+tt.want.Cursor != "" || strings.Contains(tt.params, `"cursor":null`); refused == wanted {
+		subject := tt.want.Name + tt.want.URI + tt.want.Task + tt.want.Cursor
+		if wanted := subject != "" || strings.Contains(tt.params, `"cursor":null`); refused == wanted {
 			t.Errorf("%s %s: %v", tt.method, tt.params, err)
 		}
-		if got := (mcp.Request{Name: r.Name, URI: r.URI, Cursor: r.Cursor, Ref: r.Ref, Arguments: r.Arguments}); !refused && !reflect.DeepEqual(got, tt.want) {
+		got := mcp.Request{
+			Name: r.Name, URI: r.URI, Task: r.Task, Cursor: r.Cursor, Ref: r.Ref, Arguments: r.Arguments,
+		}
+		if !refused && !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s %s: %+v", tt.method, tt.params, got)
 		}
 	}

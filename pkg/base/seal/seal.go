@@ -1,6 +1,6 @@
 // Package seal makes texts that a client keeps for the gateway and cannot read, change or make up:
-// a session, or the state of an open question. A sealed text needs no store: every instance that
-// has the key can read it.
+// a session, the state of an open question, or a task of a server. A sealed text needs no store:
+// every instance that has the key can read it.
 //
 // A text is authenticated and encrypted with AES-256-GCM (NIST SP 800-38D), under a key that is
 // derived from the operator's secret with HKDF-SHA256 (RFC 5869). Its purpose is authenticated,
@@ -30,6 +30,7 @@ const (
 	Session Purpose = "session" // who a client of the handshake protocol is, and what it can do
 	State   Purpose = "state"   // state that a server wants back with the answer to its question
 	Ask     Purpose = "ask"     // a request to a person
+	Task    Purpose = "task"    // a task of a server, and the agent and tool that it belongs to
 	Login   Purpose = "login"   // state of a browser while its user signs in at an issuer
 )
 
