@@ -71,6 +71,9 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 		}
 	}
 	result = o.scrubbed(result)
+	if call.Method == mcp.MethodGetTask {
+		result = o.redactedTask(result)
+	}
 	if note := o.questions.note(); note != "" {
 		result = withNote(result, note)
 	}
@@ -128,11 +131,22 @@ func (o *operation) callWithRetry(caller, own context.Context, call Call) (resul
 	return result, out, err
 }
 
+// isTaskMethod reports whether a request is about a task of an earlier call.
+func isTaskMethod(method string) bool {
+	return method == mcp.MethodGetTask || method == mcp.MethodUpdateTask ||
+		method == mcp.MethodCancelTask
+}
+
 // sentCall reports whether the last exchange was the call itself, on an open connection.
 func (o *operation) sentCall() bool { return o.session != nil && o.last != nil && o.last.sent }
 
 // callMessage builds the request for session s.
 func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
+	if isTaskMethod(call.Method) && !s.modern {
+		// The handshake protocol has other requests of these names. The server had the task while
+		// it used the stateless protocol.
+		return message{}, &outcome.RPCError{Code: mcp.CodeInvalidParams, Message: "unknown task"}
+	}
 	p := forwardMeta(call)
 	m := message{method: cmp.Or(call.Method, mcp.MethodCallTool), name: call.Name, header: http.Header{}}
 	if call.Client.Progress && call.Client.Notify != nil {

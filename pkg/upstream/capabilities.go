@@ -11,48 +11,44 @@ import (
 // The capabilities that the gateway declares to servers. Some servers list tools only to a client
 // that declares a capability, so a sync declares every capability that the gateway can pass on. If
 // a call needs a capability that its caller lacks, the call or the server's question is refused.
-var (
-	relayed = declaration(
-		`{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}`,
-	)
-	replayed = declaration(`{"elicitation":{"form":{}}}`) // no URL mode: the URL differs each time
-	unasking = declaration(`{}`)
+const (
+	allQuestions = `"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}`
+	withTasks    = `"extensions":{"` + mcp.ExtensionTasks + `":{}}`
 )
 
-// extensions returns the extensions that the gateway declares to every server, at the sync and in
-// each call, even if the caller does not declare them. So a server lists the same tools for all
-// clients.
-func extensions() rawjson.Object {
-	return rawjson.Object{
-		{
-			Name:  mcp.ExtensionApps,
-			Value: json.RawMessage(`{"mimeTypes":["text/html;profile=mcp-app"]}`),
-		},
-	}
-}
+var (
+	relayed  = declaration(`{`+allQuestions+`}`, false)
+	replayed = declaration(`{"elicitation":{"form":{}}}`, false) // no URL mode: the URL differs each time
+	unasking = declaration(`{}`, false)
 
-// declaration returns capabilities as the gateway declares them: without tasks, whose results need
-// later requests, and with [extensions]. A value that is not an object declares nothing.
-func declaration(capabilities string) string {
+	statelessRelayed  = declaration(`{`+allQuestions+`,`+withTasks+`}`, true)
+	statelessUnasking = declaration(`{`+withTasks+`}`, true)
+)
+
+// declaration returns capabilities as the gateway declares them. It always declares MCP Apps, even
+// if the caller does not, so that a server lists the same tools for all clients. It leaves out the
+// tasks of version 2025-11-25, and the extension for tasks unless the request accepts a task. A
+// value that is not an object declares nothing.
+func declaration(capabilities string, acceptsTask bool) string {
 	o, _ := rawjson.Split([]byte(capabilities), rawjson.Lenient)
 	o.Delete("tasks")
-	declared, _ := rawjson.Split(o.Get("extensions"), rawjson.Lenient)
-	declared.Delete(mcp.MetaPrefix + "tasks")
-	for _, e := range extensions() {
-		declared.Set(e.Name, e.Value)
+	extensions, _ := rawjson.Split(o.Get("extensions"), rawjson.Lenient)
+	if !acceptsTask {
+		extensions.Delete(mcp.ExtensionTasks)
 	}
-	o.Set("extensions", declared.Bytes())
+	extensions.Set(mcp.ExtensionApps, []byte(`{"mimeTypes":["text/html;profile=mcp-app"]}`))
+	o.Set("extensions", extensions.Bytes())
 	return string(o.Bytes())
 }
 
 // declared returns the capabilities that a request to a server of the stateless protocol declares
 // if it does not declare a caller's own. Such a server asks questions in its results, and the
-// gateway can pass these on in every protocol.
+// gateway can pass these on in every protocol, as well as tasks.
 func (t Target) declared() string {
 	if t.Asks == AsksOff {
-		return unasking
+		return statelessUnasking
 	}
-	return relayed
+	return statelessRelayed
 }
 
 // capabilities returns the capabilities that begin a session of the handshake protocol. A session
@@ -80,7 +76,7 @@ func (o *operation) capabilities() json.RawMessage {
 		}
 		own.Add(name, ours)
 	}
-	return json.RawMessage(declaration(string(own.Bytes())))
+	return json.RawMessage(declaration(string(own.Bytes()), false))
 }
 
 // unasked returns a call whose caller cannot answer questions.

@@ -109,8 +109,8 @@ type Options struct {
 type Call struct {
 	Owner     session.Owner   // the owner of the session that the call uses
 	Client    mcp.Client      // gets the server's messages and questions during the call
-	Method    string          // prompts/get, resources/read, completion/complete; "": tools/call
-	Name      string          // tool or prompt name of the server, or resource URI; "": completion
+	Method    string          // "": tools/call
+	Name      string          // tool or prompt of the server, resource URI, task; "": completion
 	Arguments json.RawMessage // they pass unchanged; nil: none
 	Rest      rawjson.Object  // the other members of the caller's params, such as requestState
 
@@ -122,6 +122,7 @@ type Call struct {
 	Schema json.RawMessage // the tool's input schema, for its x-mcp-header properties; nil: none
 	Once   bool            // send the call once: no retry if the server may have begun it
 	Retry  bool            // the tool is read-only or idempotent: a retry is safe
+	Tasks  bool            // the result may be a task, if the caller declares the extension
 }
 
 // A Client loads and calls upstream servers. It is safe for concurrent use. It stores each server's

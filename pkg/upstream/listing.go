@@ -116,8 +116,10 @@ type pages struct {
 	own     listing
 	taken   []tool.Definition
 	cursors []string
-	size    int
-	listed  int // accepted or refused
+
+	stateless bool // the server uses the stateless protocol
+	size      int
+	listed    int // accepted or refused
 
 	cached   []cachedPage
 	unparsed []*pageReader // the first pages, if they are unchanged
@@ -214,6 +216,13 @@ func nameIn(list listOf, raw json.RawMessage) string {
 	return rawjson.Text(rawjson.Get(raw, key))
 }
 
+// requiresTask reports whether a tool of the handshake protocol only runs as a task.
+func requiresTask(d tool.Definition) bool {
+	const name = "taskSupport"
+	return bytes.Contains(d.Raw, []byte(`"`+name+`"`)) &&
+		rawjson.Text(rawjson.Get(rawjson.Get(d.Raw, "execution"), name)) == "required"
+}
+
 // check refuses definitions for reasons that the definition alone does not show. It checks the
 // nesting last.
 func (p *pages) check(d tool.Definition) error {
@@ -227,7 +236,7 @@ func (p *pages) check(d tool.Definition) error {
 		if err := checkReferences(d); err != nil {
 			return err
 		}
-		if bytes.Contains(d.Raw, []byte(`"taskSupport"`)) && rawjson.Text(rawjson.Get(rawjson.Get(d.Raw, "execution"), "taskSupport")) == "required" {
+		if !p.stateless && requiresTask(d) {
 			return errors.New(outcome.RefusedTask)
 		}
 	case d.Template && !p.list.template:

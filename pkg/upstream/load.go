@@ -195,6 +195,7 @@ func (l *load) list(kind listOf, found *listing) error {
 		}
 		l.paged.Store(true)
 		ctx = l.whole
+		all.stateless = l.session.modern
 		if cursor, err = found.note(all, l.page, result); err != nil {
 			return err
 		}

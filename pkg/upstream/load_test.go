@@ -126,12 +126,19 @@ func TestLoadBadTools(t *testing.T) {
 		{`{"name":"elsewhere","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://evil.example/a.json"}}}}`, `"elsewhere"`,
 			`the input schema has a $ref to "https://evil.example/a.json"`},
 		{`{"name":"output","outputSchema":{"type":"object","$dynamicRef":"other.json#a"}}`, `"output"`, "the output schema has a $dynamicRef"},
-		{`{"name":"task","execution":{"taskSupport":"required"}}`, `"task"`, "it only runs as a task (execution.taskSupport), and the gateway does not pass tasks on"},
+		{`{"name":"task","execution":{"taskSupport":"required"}}`, `"task"`, outcome.RefusedTask},
 	}
 	for _, r := range refused {
 		list = append(list, json.RawMessage(r.raw))
 	}
-	out := newFixture(t, Options{}, upstreamtest.Options{Tools: list}).available()
+	load := func(p upstreamtest.Protocols) outcome.Outcome {
+		return newFixture(t, Options{}, upstreamtest.Options{Tools: list, Protocols: p}).available()
+	}
+	out := load(upstreamtest.Modern)
+	if got := out.Tools; len(got) != 2 || got[1].Name != "task" || len(out.Refused) != len(refused)-1 {
+		t.Errorf("Load of a stateless server accepts %v, want also the one with tasks", got)
+	}
+	out = load(upstreamtest.Legacy)
 	if len(out.Tools) != 1 || string(out.Tools[0].Raw) != good || len(out.Refused) != len(refused) {
 		t.Fatalf("Load accepts %v and refuses %+v, want only the first tool accepted",
 			out.Tools, out.Refused)

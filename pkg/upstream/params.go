@@ -16,6 +16,7 @@ type forwardedMeta struct {
 	traceparent  string
 	tracestate   string
 
+	tasks    bool   // the caller declares the extension, and accepts a task
 	progress int64  // the gateway's token; 0: the caller wants no progress
 	logLevel string // the lowest log level that the caller wants; "": none
 }
@@ -23,7 +24,7 @@ type forwardedMeta struct {
 // forwardMeta reads the caller's _meta. It leaves out the members for the gateway itself: the
 // protocol's own fields, and the progress token, which the gateway replaces with its own.
 func forwardMeta(call Call) forwardedMeta {
-	p := forwardedMeta{traceparent: call.Traceparent}
+	p := forwardedMeta{traceparent: call.Traceparent, tasks: call.Tasks}
 	if c := call.Client; c.Notify != nil {
 		p.logLevel = c.LogLevel
 	}
@@ -65,7 +66,8 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 	if s.modern {
 		o.Add(mcp.MetaVersion, rawjson.Quote(s.version))
 		o.Add(mcp.MetaClientInfo, c.info)
-		o.Add(mcp.MetaClientCapabilities, []byte(declaration(string(p.capabilities))))
+		declared := declaration(string(p.capabilities), p.tasks)
+		o.Add(mcp.MetaClientCapabilities, []byte(declared))
 		if p.logLevel != "" {
 			o.Add(mcp.MetaLogLevel, rawjson.Quote(p.logLevel))
 		}
@@ -86,7 +88,8 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 }
 
 // callParams returns the params of a call on session s. It passes the caller's arguments and other
-// members on unchanged. It replaces the name and the metadata, and removes a request for a task.
+// members on unchanged. It replaces the name and the metadata, and removes a request for a task of
+// version 2025-11-25.
 func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Object {
 	var o rawjson.Object
 	switch call.Method {
@@ -94,7 +97,11 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 		o.Add("uri", rawjson.Quote(call.Name))
 	case mcp.MethodComplete: // Rest contains the argument to complete
 	default:
-		o.Add("name", rawjson.Quote(call.Name))
+		member := "name"
+		if isTaskMethod(call.Method) {
+			member = "taskId"
+		}
+		o.Add(member, rawjson.Quote(call.Name))
 	}
 	if call.Arguments != nil {
 		o.Add("arguments", call.Arguments)
@@ -117,7 +124,7 @@ func (c *Client) listMeta(s mcpSession) rawjson.Object {
 	if known, ok := c.listMetas.Load(key); ok {
 		return known.(rawjson.Object)
 	}
-	o := c.meta(s, forwardedMeta{capabilities: json.RawMessage(s.declared)})
+	o := c.meta(s, forwardedMeta{capabilities: json.RawMessage(s.declared), tasks: true})
 	c.listMetas.Store(key, o)
 	return o
 }

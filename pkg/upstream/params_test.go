@@ -49,6 +49,15 @@ func TestCallParams(t *testing.T) {
 				`{"io.modelcontextprotocol/ui":{},"io.modelcontextprotocol/tasks":{},"com.example/x":{"a":1.0}}}}`)},
 			`{"name":"t","_meta":{` + own + `{"elicitation":{"form":{ }},` +
 				strings.Replace(apps, `{"io`, `{"com.example/x":{"a":1.0},"io`, 1) + `}}}`},
+		{"a caller that accepts tasks", modern,
+			Call{Name: "t", Meta: split(declaring), Tasks: true},
+			`{"name":"t","_meta":{` + own + `{` +
+				strings.Replace(apps, `{"io`, `{"io.modelcontextprotocol/tasks":{},"io`, 1) + `}}}`},
+		{"a caller that did not declare tasks", modern, Call{Name: "t", Tasks: true},
+			`{"name":"t","_meta":{` + bare + `}}`},
+		{"a task", modern,
+			Call{Method: mcp.MethodUpdateTask, Name: "id", Rest: split(`{"inputResponses":{ }}`)},
+			`{"taskId":"id","inputResponses":{ },"_meta":{` + bare + `}}`},
 		{"invalid capabilities", modern, Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":"all"}`)},
 			`{"name":"t","_meta":{` + bare + `}}`},
 		{"trace of the HTTP request", legacy, Call{Name: "t", Traceparent: aTrace},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
@@ -230,6 +231,15 @@ func (s *serverState) scrubberFor(secrets []string) *scrubber {
 func (o *operation) redacted(e *outcome.RPCError) *outcome.RPCError {
 	r := newRedactor(o.secrets())
 	return &outcome.RPCError{Code: e.Code, Message: r.text(e.Message), Data: r.clean(e.Data)}
+}
+
+// redactedTask returns the answer to tasks/get. It redacts the error of a failed task in the same
+// way as the error of a call.
+func (o *operation) redactedTask(task json.RawMessage) json.RawMessage {
+	if failure := rawjson.Get(task, "error"); failure != nil {
+		return rawjson.Set(task, "error", newRedactor(o.secrets()).clean(failure))
+	}
+	return task
 }
 
 // scrubbed returns a result without the server's secrets and without the id of its session.

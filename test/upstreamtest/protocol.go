@@ -78,6 +78,11 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, req *Request, ve
 		}
 		fallthrough
 	default:
+		if answer := s.o.Methods[req.Method]; answer != nil {
+			result, err := answer(*req)
+			s.reply(w, r, req, true, result, err)
+			return
+		}
 		if member, list, ok := s.list(req.Method); ok {
 			s.answerList(w, req, member, list, true)
 			return
@@ -107,7 +112,8 @@ func checkModern(r *http.Request, req *Request, version string) *RPCError {
 			Data: fmt.Appendf(nil, `{"supported":[%q],"requested":%q}`, mcp.VersionModern, version)}
 	case r.Header.Get("Mcp-Method") != req.Method:
 		return mismatch("Mcp-Method")
-	case req.Method == "tools/call" && name != req.Tool:
+	case req.Method == "tools/call" && name != req.Tool,
+		strings.HasPrefix(req.Method, "tasks/") && name != rawjson.Text(req.params.Get("taskId")):
 		return mismatch("Mcp-Name")
 	case req.meta.Get(mcp.MetaClientCapabilities) == nil:
 		return &RPCError{Code: -32602, Message: "missing clientCapabilities"}
@@ -125,6 +131,13 @@ func (s *Server) supported() []string {
 func (s *Server) capabilities() []byte {
 	var o rawjson.Object
 	items := s.listed()
+	if len(s.o.Extensions) > 0 {
+		var all rawjson.Object
+		for _, name := range s.o.Extensions {
+			all.Add(name, []byte("{}"))
+		}
+		o.Add("extensions", all.Bytes())
+	}
 	declared := []byte("{}")
 	if s.o.Stream != nil {
 		declared = []byte(`{"listChanged":true}`)
@@ -267,6 +280,14 @@ func (s *Server) answerList(w http.ResponseWriter, req *Request, member string, 
 
 func (s *Server) callTool(w http.ResponseWriter, r *http.Request, req *Request, modern bool) {
 	result, err := s.o.Call(r.Context(), Call{req.Tool, req.params.Get("arguments"), req.Params, r.Header, modern})
+	s.reply(w, r, req, modern, result, err)
+}
+
+// reply answers a request with a result or an error.
+func (s *Server) reply(
+	w http.ResponseWriter, r *http.Request, req *Request, modern bool,
+	result json.RawMessage, err error,
+) {
 	if err == nil {
 		s.result(w, req, result)
 		return

@@ -60,6 +60,10 @@ type Options struct {
 	// stream ends when Stream returns; ctx ends when the client has left.
 	Stream func(ctx context.Context, send func(message string))
 
+	// Stateless protocol: extensions to declare, and functions that answer further methods.
+	Extensions []string
+	Methods    map[string]func(Request) (json.RawMessage, error)
+
 	// Front, if set, handles requests before the server, as a proxy does.
 	Front func(next http.Handler) http.Handler
 

@@ -56,7 +56,7 @@ type CallError struct {
 	Unpacked   bool   // of [ReasonTooLarge]: the answer was compressed, and may unpack to any size
 	Note       string // one of the notes above; "": none
 	Limit      int    // of [ReasonTooLarge]: longest result in bytes; 0: 4 MiB
-	Item       string // "prompt" or "resource"; "": a tool
+	Item       string // "prompt", "resource" or [ItemTask]; "": a tool
 }
 
 func (e *CallError) Error() string {
@@ -91,16 +91,29 @@ func (e *CallError) message(serverID string) string {
 		return "MCP server '" + serverID + "' does not know the session that it has just opened. The call was not carried out. You may try once more; " +
 			"if this happens again, its owner has to fix it: often several copies of a server share one address, and each knows only its own sessions."
 	case e.Outcome.Status == Permanent, e.Outcome.Status == Denied:
-		return e.Outcome.Message(serverID) + " The call was not carried out."
+		return e.unsent(serverID) + " The call was not carried out."
 	}
 	again := "shortly"
 	if s := e.RetryAfter(); s > 0 {
 		again = "in " + strconv.Itoa(s) + " s"
 	}
 	if e.Outcome.Reason == ReasonDescriptors {
-		return "The gateway has too many connections open at the moment, and did not reach MCP server '" + serverID + "'. The call was not carried out: call again " + again + "."
+		return e.unsent(serverID) + " The call was not carried out: call again " + again + "."
 	}
-	return "MCP server '" + serverID + "' " + e.transient() + ". The call was not carried out and the gateway does not repeat it: call again " + again + "."
+	return e.unsent(serverID) + " The call was not carried out and the gateway does not repeat " +
+		"it: call again " + again + "."
+}
+
+// unsent returns why a request was not carried out.
+func (e *CallError) unsent(serverID string) string {
+	switch {
+	case e.Outcome.Status == Permanent, e.Outcome.Status == Denied:
+		return e.Outcome.Message(serverID)
+	case e.Outcome.Reason == ReasonDescriptors:
+		return "The gateway has too many connections open at the moment, and did not reach " +
+			"MCP server '" + serverID + "'."
+	}
+	return "MCP server '" + serverID + "' " + e.transient() + "."
 }
 
 // RetryAfter returns after how many seconds the call may be repeated. It returns 0 if the server

@@ -82,9 +82,10 @@ type Refusal struct {
 	Reason string    `json:"reason"`
 }
 
-// RefusedTask is the reason why the gateway refuses a tool that only runs as a task. The tool's
-// server has no fault.
-const RefusedTask = "it only runs as a task (execution.taskSupport), and the gateway does not pass tasks on"
+// RefusedTask is the reason why the gateway refuses a tool of the handshake protocol that only runs
+// as a task. The tool's server has no fault.
+const RefusedTask = "it only runs as a task of version 2025-11-25 (execution.taskSupport), " +
+	"and the gateway passes on only tasks of the stateless protocol"
 
 // The lists that a server may have in addition to its tools.
 const (
