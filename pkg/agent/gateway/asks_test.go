@@ -52,7 +52,7 @@ type asker struct {
 
 // pendingQuestion returns an asker whose clients are stateless. call answers its calls, settings
 // are the server's settings, and holds says whether a call can wait for its client.
-func pendingQuestion(t *testing.T, settings string, holds bool, call func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error)) *asker {
+func pendingQuestion(t testing.TB, settings string, holds bool, call func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error)) *asker {
 	a := &asker{fixture: serving(t, settings, "", def("act", "Acts.", ""), def("look", "Looks.", readOnly), def("other", "Acts, too.", ""))}
 	a.Clock.Set(time.Time{}, 0)
 	a.up = &scripted{a.Servers, func(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {

@@ -77,6 +77,8 @@ func (s *Session) noteSent(c upstream.Call, err error) {
 	case mcp.MethodReadResource: // the URI is the whole request
 	case mcp.MethodComplete:
 		s.event.SetSentArguments(c.Rest.Get("argument"))
+	case mcp.MethodUpdateTask:
+		s.event.SetSentArguments(c.Rest.Get(inputResponses))
 	default:
 		s.event.SetSentArguments(c.Arguments)
 	}

@@ -168,8 +168,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 			wish.Args = request.HashArgs(r.Arguments)
 			s.noteLackOf(ctx, wish, now, s.g.need(tier))
 		}
-		return nil, s.outOfTier(tier,
-			"This agent may not call "+tier.String()+" tools, and "+strconv.Quote(id.String())+" is one.")
+		return nil, s.outOfTier(tier, tierText(id, tier))
 	}
 	if fault := s.checkHeaders(i, r.Arguments); fault != nil {
 		return nil, fault
@@ -193,9 +192,14 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		s.event.Request = now.by
 	}
 	s.target = observe.Target{Name: id.String(), By: tier.String()}
-	raw, err := s.exchange(now.withConnection(ctx), t, c)
+	c.Tasks = s.acceptsTasks()
+	ctx = now.withConnection(ctx)
+	raw, err := s.exchange(ctx, t, c)
+	if err == nil {
+		raw, err = s.sealTask(ctx, i, t, c, raw)
+	}
 	if err != nil {
-		return s.renderFailure(ctx, server.Name, err)
+		return s.renderFailure(ctx, server.Name, s.taskRefusal(err))
 	}
 	return raw, nil
 }

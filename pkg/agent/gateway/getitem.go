@@ -102,8 +102,12 @@ func (s *Session) definition(id tool.ID) tool.Hash {
 // [outcome.CallError.Message], with the same data as a failed call's
 // _meta["dev.portcullis/upstream"].
 func FailedItem(server string, kind tool.Kind, e *outcome.CallError) *mcp.Error {
+	return failedItem(server, kind.String(), e)
+}
+
+func failedItem(server, item string, e *outcome.CallError) *mcp.Error {
 	failure := *e
-	failure.Item = kind.String()
+	failure.Item = item
 	data, err := rawjson.Encode(detailsOf(server, &failure))
 	if err != nil {
 		return &mcp.Error{Code: mcp.CodeInternal, Message: "internal error", Err: err}

@@ -22,13 +22,20 @@ import (
 type Offers struct {
 	Prompts, Resources bool
 	Completions        bool // for arguments of prompts and templates
+	Tasks              bool // the result of a call may be a task
 }
 
 // Offers returns the features that exist for this request in addition to tools, even if all their
 // items are locked. A client asks only once, and a lock may end later.
 func (s *Session) Offers() Offers {
-	return Offers{Prompts: s.offersPrompts(), Resources: s.offersResources(), Completions: s.offersCompletions()}
+	return Offers{
+		Prompts: s.offersPrompts(), Resources: s.offersResources(),
+		Completions: s.offersCompletions(), Tasks: s.offersTasks(),
+	}
 }
+
+// offersTasks reports whether the gateway can pass tasks on: they need a key to seal their handles.
+func (s *Session) offersTasks() bool { return s.caller.Modern && s.g.o.Sealer != nil }
 
 func (s *Session) offersPrompts() bool { return s.sel.Prompts.Len() > 0 }
 

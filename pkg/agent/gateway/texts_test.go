@@ -81,7 +81,27 @@ func TestAgentTexts(t *testing.T) {
 	add("parked call not fetched", pendingUnfetched)
 	add("parked call without room", pendingNoRoom)
 	add("parked call locked", pendingLocked)
+	addTaskTexts(add)
 	add("menu", strings.Join(menu(), "\n"))
 	fmt.Fprintf(&b, "total (%d)\n", total)
 	golden.Check(t, "testdata/agent_texts.golden", b.String())
+}
+
+// addTaskTexts adds the texts about tasks.
+func addTaskTexts(add func(name, text string)) {
+	add("task required", taskNeeded)
+	add("task required, no key", taskNeededKey)
+	for _, begun := range []string{taskUnwanted, taskOdd, taskLongID, taskNoKey} {
+		add("task that is not passed on", begun+taskCancelled)
+	}
+	add("task that is not cancelled", taskUnwanted+taskAdrift)
+	for _, about := range []string{taskUnknown, taskExpired, taskKeyless, taskGone, taskUnclear,
+		taskAsksOff, taskUnanswered, taskUnconfirmed} {
+		add("request about a task", about)
+	}
+	add("task of a changed tool", `The definition of the tool "crm:add_contact"`+taskChanged)
+	add("task, no answer", (&outcome.CallError{Item: outcome.ItemTask, Delivered: true}).Message("crm"))
+	add("task, not sent", (&outcome.CallError{
+		Item: outcome.ItemTask, Outcome: outcome.Outcome{Status: outcome.Transient},
+	}).Message("crm"))
 }

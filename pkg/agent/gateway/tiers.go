@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
@@ -29,6 +30,12 @@ func (s *Session) lacks(i int) string {
 		return s.g.need(tier)
 	}
 	return ""
+}
+
+// tierText says that an agent may not call a tool because of its tier.
+func tierText(id tool.ID, tier tool.Tier) string {
+	return "This agent may not call " + tier.String() + " tools, and " +
+		strconv.Quote(id.String()) + " is one."
 }
 
 // lacksText returns a text for an agent that no person's decision can help.

@@ -10,7 +10,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // A method describes a method of the protocol. The gateway refuses a method that is not in methods.
@@ -27,6 +26,10 @@ var methods = map[string]method{
 	mcp.MethodDiscover:   {answer: (*handler).discover, session: true},
 	mcp.MethodListTools:  {answer: (*handler).tools, session: true, works: true},
 	mcp.MethodCallTool:   {answer: (*handler).tools, session: true, works: true, talks: true, call: true},
+
+	mcp.MethodGetTask:    ofTask,
+	mcp.MethodUpdateTask: ofTask,
+	mcp.MethodCancelTask: ofTask,
 
 	mcp.MethodListPrompts:   {answer: (*handler).listItems, session: true, works: true},
 	mcp.MethodListResources: {answer: (*handler).listItems, session: true, works: true},
@@ -45,6 +48,9 @@ var methods = map[string]method{
 	mcp.NotificationCancelled:   {},
 }
 
+// ofTask describes the requests about a task.
+var ofTask = method{answer: (*handler).task, session: true, works: true, talks: true, call: true}
+
 // admit refuses unknown methods and messages before the backend is called.
 func (h *handler) admit(m mcp.Request, modern bool) *mcp.Error {
 	isNote := strings.HasPrefix(m.Method, mcp.NotificationPrefix)
@@ -59,7 +65,7 @@ func (h *handler) admit(m mcp.Request, modern bool) *mcp.Error {
 	}
 	_, ok := methods[m.Method]
 	switch m.Method {
-	case mcp.MethodListen:
+	case mcp.MethodListen, mcp.MethodGetTask, mcp.MethodUpdateTask, mcp.MethodCancelTask:
 		ok = modern
 	case mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe: // these need a session
 		ok = !modern && h.keepsSessions()
@@ -134,6 +140,7 @@ func (h *handler) capabilities(q *request) json.RawMessage {
 			out.Add(name, value)
 		}
 	}
+	add("extensions", offers.Tasks, json.RawMessage(`{"`+mcp.ExtensionTasks+`":{}}`))
 	add("completions", offers.Completions, json.RawMessage("{}"))
 	add("logging", q.modern && h.opts.Stream || h.keepsSessions(), json.RawMessage("{}"))
 	add("prompts", offers.Prompts, list)
@@ -189,6 +196,7 @@ func (h *handler) discover(_ context.Context, q *request) (json.RawMessage, erro
 func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error) {
 	d := h.decorator(q, q.msg.Method == mcp.MethodListTools)
 	d.checked = !d.list && !q.modern && q.session.DeclaresOutput(q.msg.Name)
+	d.tasks = !d.list && q.has(mcp.ExtensionTasks)
 	var raw json.RawMessage
 	var err error
 	if d.list {
@@ -202,19 +210,27 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	if raw, err = d.decorate(raw); err != nil {
+	if d.list {
+		raw, err = d.decorate(raw)
+		if err == nil && exceeded(raw, h.opts.MaxResponse, !h.opts.Stream) > 0 {
+			return nil, internal(fmt.Errorf("%w: a page of %d bytes", errTooLong, len(raw)))
+		}
+		return raw, err
+	}
+	return h.callResult(d, raw)
+}
+
+// callResult returns the result of a call for the client. It replaces a result that is too long.
+func (h *handler) callResult(d decorator, raw json.RawMessage) (json.RawMessage, error) {
+	raw, err := d.decorate(raw)
+	if err != nil {
 		return nil, err
 	}
 	limit := exceeded(raw, h.opts.MaxResponse, !h.opts.Stream)
 	if limit == 0 {
 		return raw, nil
 	}
-	if d.list {
-		return nil, internal(fmt.Errorf("%w: a page of %d bytes", errTooLong, len(raw)))
-	}
-	if raw, err = gateway.Failed("", &outcome.CallError{Delivered: true, Limit: limit, Outcome: outcome.Outcome{
-		Status: outcome.Available, Reason: outcome.ReasonTooLarge,
-	}}, nil, ""); err != nil {
+	if raw, err = gateway.Failed("", tooLarge(limit), nil, ""); err != nil {
 		return nil, err
 	}
 	return d.decorate(raw)

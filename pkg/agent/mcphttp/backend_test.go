@@ -98,6 +98,12 @@ func (b *backend) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (jso
 	return b.CallTool(ctx, r, c)
 }
 
+func (b *backend) AnswerTask(
+	ctx context.Context, r mcp.Request, c mcp.Client,
+) (json.RawMessage, error) {
+	return b.CallTool(ctx, r, c)
+}
+
 func (b *backend) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	params := paramsOf(r)
 	b.mu.Lock()
@@ -205,9 +211,12 @@ func (e protocol) request(t testing.TB, method, params string) *http.Request {
 	maps.Copy(r.Header, e.header)
 	if e.isModern() {
 		r.Header.Set("Mcp-Method", method)
-		var p struct{ Name string }
-		if err := json.Unmarshal([]byte("{"+params+"}"), &p); err == nil && method == "tools/call" {
+		var p struct{ Name, TaskID string }
+		switch err := json.Unmarshal([]byte("{"+params+"}"), &p); {
+		case err == nil && method == "tools/call":
 			r.Header.Set("Mcp-Name", p.Name)
+		case err == nil && strings.HasPrefix(method, "tasks/"):
+			r.Header.Set("Mcp-Name", p.TaskID)
 		}
 	}
 	return r

@@ -77,7 +77,8 @@ func TestBadMessages(t *testing.T) {
 
 func TestUndeclaredMethods(t *testing.T) {
 	for _, method := range []string{
-		"resources/subscribe", "resources/unsubscribe", "logging/setLevel", "roots/list", "sampling/createMessage", "tasks/get",
+		"resources/subscribe", "resources/unsubscribe", "logging/setLevel", "roots/list", "sampling/createMessage",
+		"tasks/result", "tasks/list",
 		"tools/List", "rpc.discover", "no/such", "../tools/list",
 	} {
 		inEachProtocol(t, func(t *testing.T, e protocol) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -60,9 +59,7 @@ func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, err
 		return nil, err
 	}
 	if limit := exceeded(raw, h.opts.MaxResponse, !h.opts.Stream); limit > 0 {
-		return nil, gateway.FailedItem("", d.item, &outcome.CallError{Delivered: true, Limit: limit, Outcome: outcome.Outcome{
-			Status: outcome.Available, Reason: outcome.ReasonTooLarge,
-		}})
+		return nil, gateway.FailedItem("", d.item, tooLarge(limit))
 	}
 	return raw, nil
 }

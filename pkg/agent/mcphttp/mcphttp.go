@@ -53,6 +53,9 @@ type Backend interface {
 type Session interface {
 	Items
 
+	// AnswerTask answers a checked tasks/get, tasks/update or tasks/cancel with the result object.
+	AnswerTask(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
+
 	// Instructions describes the session's tools in a few words.
 	Instructions() string
 

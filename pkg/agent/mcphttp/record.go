@@ -20,9 +20,10 @@ import (
 )
 
 // isAudited reports whether a request has an audit line. Requests without valid credentials have
-// none.
+// none, and polls that find a task unfinished have none.
 func (h *handler) isAudited(q *request) bool {
-	return (h.opts.Audit != nil || h.opts.AuditLog) && q.agent.Way != "" && methods[q.msg.Method].call
+	isKept := h.opts.Audit != nil || h.opts.AuditLog
+	return isKept && q.agent.Way != "" && methods[q.msg.Method].call && !q.event.Routine
 }
 
 // deliver sends the written answer before the log and audit lines, so that these do not delay it.
@@ -156,7 +157,7 @@ func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed b
 		e.Refuse()
 	}
 	e.Decision = cmp.Or(e.Decision, audit.Allowed)
-	e.Method, e.Path = q.msg.Method, endpointPrefix+q.path
+	e.Method, e.Path = cmp.Or(e.Method, q.msg.Method), endpointPrefix+q.path
 	e.Agent, e.Human = q.agent.ID, q.agent.Human
 	e.Source = identity.Source(r, h.opts.TrustedProxies)
 	e.Trace = mcp.TraceID(r.Header.Get("Traceparent"))

@@ -93,9 +93,19 @@ func (h *handler) wants(q *request) (out queue) {
 // asks reports whether the client of a request can get questions during the request.
 func (h *handler) asks(q *request) bool { return !q.modern && h.live != nil && q.token != nil }
 
+// capabilities returns what a client of the stateless protocol declares with its request.
+func (q *request) capabilities() json.RawMessage {
+	return q.msg.Meta.Get(mcp.MetaClientCapabilities)
+}
+
+// has reports whether the client has declared an extension with its request.
+func (q *request) has(extension string) bool {
+	return q.modern && mcp.HasExtension(q.capabilities(), extension)
+}
+
 // client returns the client that waits for the answer to a call.
 func (h *handler) client(q *request) mcp.Client {
-	c := mcp.Client{Capabilities: q.msg.Meta.Get(mcp.MetaClientCapabilities)}
+	c := mcp.Client{Capabilities: q.capabilities()}
 	if q.token != nil {
 		c.Capabilities, c.OpensLinks = q.token.capabilities.bytes(), q.token.version == mcp.VersionLegacy
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -21,6 +22,7 @@ const maxQuoted = 6<<20 - 16<<10
 const (
 	resultComplete = `"` + mcp.ResultComplete + `"`
 	resultAsks     = `"` + mcp.ResultInputRequired + `"`
+	resultTask     = `"` + mcp.ResultTask + `"`
 )
 
 // A decorator adds to a result the members that the protocol requires.
@@ -29,6 +31,7 @@ type decorator struct {
 	kept       bool           // the client may cache it for some time
 	item       tool.Kind      // the kind of the item, if the result is not a tool's
 	plain      bool           // the result never contains a question
+	tasks      bool           // the result may be a task
 	modern     bool           // of the stateless protocol
 	checked    bool           // the client validates structuredContent with the schema
 	serverInfo []byte         // of the gateway; only in the stateless protocol
@@ -52,7 +55,7 @@ func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 	asks := false
 	if !d.list {
 		switch t := string(o.Get("resultType")); {
-		case t == "", t == resultComplete:
+		case t == "", t == resultComplete, t == resultTask && d.tasks:
 		case t != resultAsks, d.plain:
 			return d.unusable(answersOddly)
 		case !d.modern:
@@ -100,7 +103,9 @@ func (d decorator) sign(o *rawjson.Object) (bool, error) {
 		}
 		return true, nil
 	}
-	changed := (d.list || string(o.Get("resultType")) != resultAsks) && o.Set("resultType", []byte(resultComplete))
+	t := string(o.Get("resultType"))
+	isOther := !d.list && (t == resultAsks || t == resultTask && d.tasks)
+	changed := !isOther && o.Set("resultType", []byte(resultComplete))
 	if err != nil && string(own) != "null" {
 		return false, fmt.Errorf("_meta of a result: %w", err)
 	}
@@ -135,6 +140,13 @@ func textContent(text string) []byte {
 }
 
 var errTooLong = errors.New("answer is over the limit")
+
+// tooLarge returns the failure of a request whose answer is longer than limit bytes.
+func tooLarge(limit int) *outcome.CallError {
+	return &outcome.CallError{Delivered: true, Limit: limit, Outcome: outcome.Outcome{
+		Status: outcome.Available, Reason: outcome.ReasonTooLarge,
+	}}
+}
 
 // exceeded returns the limit, in bytes, that an answer with this result would exceed, or 0. The
 // argument limit applies to every answer. If quoted is set, the answer is inside a JSON string, and

@@ -52,6 +52,10 @@ func (gate) GetItem(context.Context, mcp.Request, mcp.Client) (json.RawMessage, 
 	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
 }
 
+func (gate) AnswerTask(context.Context, mcp.Request, mcp.Client) (json.RawMessage, error) {
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+}
+
 func (gate) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(`{"tools":[{"name":"retrieve_tools","inputSchema":{"type":"object"}}]}`), nil
 }

@@ -37,8 +37,8 @@ const (
 )
 
 // search is the query of a search. It counts the log lines of calls for each combination of agent,
-// tool, decision and outcome.
-const search = `filter audit = 1 and kind = "call"
+// tool, decision and outcome. A request about the task of an earlier call is no call.
+const search = `filter audit = 1 and kind = "call" and method not like "tasks/"
 | stats count(*) as n by agent, tool, decision, outcome
 | sort n desc
 | limit 10000`

@@ -19,6 +19,7 @@ import (
 type CallEvent struct {
 	Line
 	Counts   observe.Counts
+	Routine  bool // an allowed request without a line: a poll that found no change
 	Redacted bool // the line has the arguments, without their values; see [Redact]
 
 	clientArgs, sentArgs  json.RawMessage // nil: no arguments

@@ -7,6 +7,7 @@ package audit
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -38,6 +39,7 @@ const (
 // How a sent call ended, in addition to the outcomes of servers.
 const (
 	InputRequired = "asked"     // the server asks for input; the answer to it is a separate call
+	Task          = "task"      // the server continues the call as a task, whose end has a line
 	Cancelled     = "cancelled" // by the client, or by the end of the program
 )
 
@@ -49,7 +51,7 @@ type Line struct {
 
 	// Members of a call.
 	Agent       string          `json:"agent,omitempty"`
-	Method      string          `json:"method,omitempty"`      // tools/call, prompts/get, resources/read, completion/complete, resources/subscribe
+	Method      string          `json:"method,omitempty"`      // tools/call, prompts/get, resources/read, completion/complete, resources/subscribe, tasks/get, tasks/update, tasks/cancel
 	Human       string          `json:"human,omitempty"`       // the user that the agent's token names; "": none
 	Tool        string          `json:"tool,omitempty"`        // id of the tool, prompt or resource, or one of the gateway's own tools, such as retrieve_tools. Also of an event
 	Definition  tool.Hash       `json:"definition,omitempty"`  // the called or locked definition
@@ -63,7 +65,7 @@ type Line struct {
 	Would       []string        `json:"would,omitempty"`       // reserved
 	Limit       string          `json:"limit,omitempty"`       // reserved
 	Found       *Matches        `json:"found,omitempty"`       // of a search
-	Outcome     string          `json:"outcome,omitempty"`     // of a sent call: the server's answer: available, transient, permanent, denied; or asked, cancelled
+	Outcome     string          `json:"outcome,omitempty"`     // of a sent call: the server's answer: available, transient, permanent, denied; or asked, task, cancelled
 	Delivered   bool            `json:"delivered,omitempty"`   // the answer was written to the client
 	ResultBytes int             `json:"result_bytes,omitzero"` // of the result
 	ResultID    string          `json:"result_id,omitempty"`   // reserved
@@ -85,6 +87,9 @@ type Line struct {
 
 	Cursor Cursor `json:"-"` // of the line at its source; set by the reader
 }
+
+// IsAboutTask reports whether the line is about the task of an earlier call.
+func (l Line) IsAboutTask() bool { return strings.HasPrefix(l.Method, "tasks/") }
 
 // Matches has the counts of a search.
 type Matches struct {

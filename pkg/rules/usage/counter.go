@@ -98,10 +98,10 @@ func NewCounter(store Store, known func(context.Context, tool.ID) (tool.Tier, bo
 	return c
 }
 
-// Write counts a line. It implements [audit.Sink], and never fails: a count must not make a call
-// fail.
+// Write counts the line of a call. It implements [audit.Sink], and never fails: a count must not
+// make a call fail.
 func (c *Counter) Write(ctx context.Context, l audit.Line) error {
-	if l.Kind != audit.KindCall {
+	if l.Kind != audit.KindCall || l.IsAboutTask() {
 		return nil
 	}
 	id, err := tool.ParseID(l.Tool)

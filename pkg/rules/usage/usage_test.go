@@ -92,6 +92,10 @@ func TestLinesAreCounted(t *testing.T) {
 		"no decision":       {audit.Line{Tool: "git:git_push"}, nil, usage.Use{}},
 		"a search":          {audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Matches{Callable: 2}}, map[usage.Metric]int{usage.SearchesHit: 1}, usage.Use{Searches: 1}},
 		"a barren search":   {audit.Line{Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Matches{}}, map[usage.Metric]int{usage.SearchesBarren: 1}, usage.Use{Searches: 1}},
+		"a task's end": {
+			audit.Line{Tool: "fs:read_file", Decision: audit.Allowed, Method: "tasks/get"},
+			nil, usage.Use{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
