@@ -41,6 +41,27 @@ func Conformance(t testing.TB, url, front, requirements string) {
 	t.Logf("conformance %s, %s: %s", front, requirements, score(t, front, requirements, summary))
 }
 
+// taskScenarios are the suite's scenarios of the tasks extension, which are in no requirement set.
+// The suite has one more, tasks-status-notifications, but skips it.
+var taskScenarios = []string{
+	"lifecycle", "capability-negotiation", "wire-fields", "request-state-removal", "mrtr-input",
+	"request-headers", "dispatch-and-envelope", "required-task-error", "mrtr-composition",
+}
+
+// TaskConformance runs the scenarios of the tasks extension against a gateway at url. The gateway
+// must have a server with the tools of [upstreamtest.Tasks], in direct mode without prefix.
+func TaskConformance(t testing.TB, url string) {
+	t.Helper()
+	for _, name := range taskScenarios {
+		out, err := run(t, suite, "server", "--url", url, "--scenario", "tasks-"+name)
+		_, summary, ok := bytes.Cut(plain(out), []byte("Test Results:"))
+		if err != nil || !ok || !bytes.Contains(summary, []byte(", 0 failed, 0 warnings")) {
+			t.Errorf("scenario tasks-%s: %v\n%s", name, err, plain(out))
+		}
+		t.Logf("scenario tasks-%s: %s", name, bytes.TrimSpace(summary))
+	}
+}
+
 // ClientConformance runs the client scenarios of one of the [Requirements] with pkg/upstream as the
 // client, which signs in if a server demands it. A list contains the expected failures, as for
 // [Conformance].

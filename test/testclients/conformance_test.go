@@ -22,6 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/repo"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 func TestMain(m *testing.M) {
@@ -81,6 +82,25 @@ func changing(t *testing.T, server string) string {
 	return s.URL
 }
 
+// The program and the Lambda functions pass the suite's scenarios of the tasks extension. The
+// functions have a buffered front, and each of their processes knows nothing of the others.
+func TestTaskConformance(t *testing.T) {
+	findNode(t)
+	config := configOf(upstreamtest.New(t, new(upstreamtest.Tasks).Options()).URL, "")
+	t.Run("serve", func(t *testing.T) {
+		dir := t.TempDir()
+		programtest.WriteConfig(t, dir, config)
+		TaskConformance(t, programtest.Start(t, dir).URL+"/mcp")
+	})
+	t.Run("functions", func(t *testing.T) {
+		programs := lambdatest.Build(t, repo.Path(""), "mcp", "sync")
+		stack := lambdatest.NewStack(t, emulator.Start(t), programs, sealed)
+		stack.Configure(config)
+		stack.Sync(t)
+		TaskConformance(t, frontOf(t, stack, "none").URL+"/mcp")
+	})
+}
+
 // The program passes the suite's server scenarios with the everything-server.
 func TestConformance(t *testing.T) {
 	findNode(t)
@@ -93,13 +113,18 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// sealed are settings of functions without authentication and with a key.
+var sealed = map[string]string{
+	"PORTCULLIS_AUTH": "none", "PORTCULLIS_SEAL_KEY": strings.Repeat("0f", 32),
+}
+
 // The Lambda functions pass the suite's server scenarios, with a streaming and with a buffered
 // front. Outside the lanes, each front has one of the requirement sets.
 func TestConformanceLambda(t *testing.T) {
 	findNode(t)
 	endpoint, programs := emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync")
 	for _, set := range Requirements {
-		stack := lambdatest.NewStack(t, endpoint, programs, map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_SEAL_KEY": strings.Repeat("0f", 32)})
+		stack := lambdatest.NewStack(t, endpoint, programs, sealed)
 		stack.Configure(behindTheGate(t, set))
 		stack.Sync(t)
 		for front, streaming := range map[string]string{"streaming": "url", "buffered": "none"} {
