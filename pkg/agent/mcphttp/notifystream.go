@@ -35,6 +35,8 @@ type notifyStream struct {
 	lists        gateway.Lists   // the lists of the last report
 	asked        []string        // resources in the request of a subscription
 	watched      resourceHashes  // the readable resources, whose changes to report
+	askedTasks   []string        // tasks in the request of a subscription
+	tasks        []*watchedTask  // the readable tasks, whose changes to report
 
 	owner session.Owner
 	once  sync.Once
@@ -167,6 +169,9 @@ func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *no
 	if len(s.asked) > 0 && q.session.Offers().Resources {
 		s.watched = h.readAll(r.Context(), r, q, s.asked, true)
 	}
+	if len(s.askedTasks) > 0 && q.session.Offers().Tasks {
+		s.tasks = h.watchTasks(r, q, s.askedTasks)
+	}
 	defer h.live.hold(q.token, s)()
 	q.begun = true
 	s.out.begin()
@@ -197,6 +202,7 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 			s.tell(q.session.Lists(s.lists))
 		}
 	}
+	polls := h.startPolls(ctx, r, q, s)
 	for s.out.err == nil {
 		if s.out.idle() >= keepAlive {
 			s.out.comment()
@@ -224,7 +230,16 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 		case <-changed:
 			changed = h.opts.Changed() // before the check, so that the stream misses no change
 			check()
+		case state, ok := <-polls:
+			if ok {
+				s.tellTask(state)
+			} else {
+				polls = nil
+			}
 		case <-look.C:
+			if polls == nil {
+				polls = h.startPolls(ctx, r, q, s)
+			}
 			check()
 		}
 	}
@@ -271,6 +286,14 @@ func (s *notifyStream) acknowledgement() []byte {
 		list, _ := rawjson.Encode(uris) // strings cannot fail
 		filter.Add("resourceSubscriptions", list)
 	}
+	if len(s.tasks) > 0 {
+		handles := make([]string, len(s.tasks))
+		for i, t := range s.tasks {
+			handles[i] = t.handle
+		}
+		list, _ := rawjson.Encode(handles) // strings cannot fail
+		filter.Add("taskIds", list)
+	}
 	return notification(mcp.NotificationAcknowledged, append(s.meta(), rawjson.Member{Name: "notifications", Value: filter.Bytes()}))
 }
 
@@ -293,6 +316,8 @@ func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mc
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params"}
 	case !isPresent(filter):
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params: missing required 'notifications' field"}
+	case isPresent(rawjson.Get(filter, "taskIds")) && !q.has(mcp.ExtensionTasks):
+		return mcp.LacksExtension(mcp.ExtensionTasks, "taskIds need "+mcp.ExtensionTasks)
 	}
 	s := &notifyStream{subscription: q.msg.ID, out: eventWriter{w: w}}
 	if h.live == nil {
@@ -308,11 +333,18 @@ func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mc
 			s.changes = append(s.changes, c)
 		}
 	}
-	list, _ := rawjson.Elements(rawjson.Get(filter, "resourceSubscriptions")) // checked before
-	for _, uri := range list[:min(len(list), maxWatched)] {
-		s.asked = append(s.asked, rawjson.Text(uri))
-	}
+	s.asked = texts(filter, "resourceSubscriptions", maxWatched)
+	s.askedTasks = texts(filter, "taskIds", maxTasks)
 	return h.hold(w, r, q, s)
+}
+
+// texts returns the first texts of a list in a checked filter, at most most.
+func texts(filter json.RawMessage, name string, most int) (all []string) {
+	list, _ := rawjson.Elements(rawjson.Get(filter, name)) // checked before
+	for _, text := range list[:min(len(list), most)] {
+		all = append(all, rawjson.Text(text))
+	}
+	return all
 }
 
 // serveSession answers GET, which opens a stream for the session, and DELETE, which ends the

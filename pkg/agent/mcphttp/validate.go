@@ -37,6 +37,7 @@ var (
 	})
 	subscriptions = object(map[string]shape{
 		"toolsListChanged": boolShape, "promptsListChanged": boolShape, "resourcesListChanged": boolShape, "resourceSubscriptions": stringsShape,
+		"taskIds": stringsShape,
 	})
 )
 
