@@ -193,11 +193,14 @@ func TestStatelessHeaders(t *testing.T) {
 	c.next()
 	c.send(`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"file:///a",` + meta + `}}`)
 	c.next()
+	c.send(`{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"taskId":"a",` + meta + `}}`)
+	c.next()
 	c.close()
 	for method, want := range map[string]map[string]string{
 		"tools/list":     {"Mcp-Method": "tools/list", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Name": "", "Authorization": "Bearer t0ken", "X-Mcp-Toolsets": "a", "Mcp-Session-Id": ""},
 		"tools/call":     {"Mcp-Method": "tools/call", "Mcp-Name": "=?base64?dMO2?=", "Mcp-Param-Region": "eu"},
 		"resources/read": {"Mcp-Name": "file:///a"},
+		"tasks/get":      {"Mcp-Method": "tasks/get", "Mcp-Name": "a"},
 	} {
 		for name, value := range want {
 			if got := headers[method].Get(name); got != value {

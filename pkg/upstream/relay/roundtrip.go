@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,10 +186,8 @@ func (r *relay) describe(req *http.Request, m message) {
 	req.Header.Del(mcp.HeaderSession)
 	req.Header.Set(mcp.HeaderVersion, rawjson.Text(rawjson.Get(rawjson.Get(m.params, "_meta"), mcp.MetaVersion)))
 	req.Header.Set(mcp.HeaderMethod, m.method)
-	name := rawjson.Text(rawjson.Get(m.params, "name"))
-	if name == "" {
-		name = rawjson.Text(rawjson.Get(m.params, "uri"))
-	}
+	member := func(name string) string { return rawjson.Text(rawjson.Get(m.params, name)) }
+	name := cmp.Or(member("name"), member("uri"), member("taskId"))
 	if name != "" {
 		req.Header.Set(mcp.HeaderName, tool.EncodeHeader(name))
 	}
