@@ -101,10 +101,11 @@ func unpack(t *testing.T, path string) map[string]archived {
 // The largest sizes in bytes. A limit exists because a larger function starts more slowly. The
 // limits rose by half a megabyte for the sign-in to servers, whose code is 0.05 MB of the zip and
 // 0.4 MB of the program. No other code of that size could be removed without losing a feature. The
-// limit of the program rose by 2.7 MB for Prometheus, which no function links.
+// limit of the program rose by 3.4 MB: 2.5 MB for Prometheus, and 0.6 MB for the sign-in of stdio,
+// tasks, MCP Apps and the commands about servers. No function links Prometheus.
 const (
 	maxMCPZip  = 8_500_000  // of portcullis-function-mcp for arm64
-	maxProgram = 43_200_000 // of portcullis for linux
+	maxProgram = 43_900_000 // of portcullis for linux
 )
 
 func TestArchives(t *testing.T) {
