@@ -2,15 +2,14 @@ package functions_test
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -166,7 +165,7 @@ func wantFile(t *testing.T, f *lambdatest.Function, when string) {
 // copyVault copies the vault and the record of the tool into a new table, and returns its name.
 func (w *fixture) copyVault(t *testing.T) string {
 	t.Helper()
-	name := emulator.Deploy(t, w.Endpoint, fmt.Sprintf("copy-%d", time.Now().UnixNano()), repo.Path("infra/data.yaml"), map[string]string{"DeletionProtection": "false"})["TableName"]
+	name := emulator.Deploy(t, w.Endpoint, "copy-"+strings.ToLower(rand.Text()), repo.Path("infra/data.yaml"), map[string]string{"DeletionProtection": "false"})["TableName"]
 	db := dynamodb.NewFromConfig(emulator.Config(w.Endpoint))
 	from, to := dynamo.New(db, w.Env["PORTCULLIS_TABLE"], nil), dynamo.New(db, name, nil)
 	docs, _, err := from.ListDocs(t.Context(), "CRED#gateway")

@@ -2,12 +2,10 @@ package lambdatest
 
 import (
 	"crypto/rand"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -41,7 +39,7 @@ type Stack struct {
 // NewStack creates a stack. env is added to the default environment of the functions.
 func NewStack(t testing.TB, endpoint, programs string, env map[string]string) *Stack {
 	t.Helper()
-	outputs := emulator.Deploy(t, endpoint, fmt.Sprintf("test-%d", time.Now().UnixNano()), repo.Path("infra/data.yaml"), map[string]string{"DeletionProtection": "false"})
+	outputs := emulator.Deploy(t, endpoint, "test-"+strings.ToLower(rand.Text()), repo.Path("infra/data.yaml"), map[string]string{"DeletionProtection": "false"})
 	s := &Stack{Endpoint: endpoint, Programs: programs, Bucket: outputs["BucketName"], t: t, Env: map[string]string{
 		"AWS_ENDPOINT_URL": endpoint, "PORTCULLIS_BUCKET": outputs["BucketName"], "PORTCULLIS_TABLE": outputs["TableName"],
 		"PORTCULLIS_BASE_URL": BaseURL, "PORTCULLIS_ALLOW_NETS": "127.0.0.0/8", "PORTCULLIS_SYNC_FUNCTION": "portcullis-sync",
