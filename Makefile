@@ -108,7 +108,7 @@ cross: ## build and vet the program for every platform of a release
 	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go vet -trimpath ./cmd/portcullis ./internal/cli || exit; done; done
 
 # The tests of the lanes' packages that `make test` runs in the same form. CI runs them once.
-ONCE := TestAgentsKeepApart|TestConformance|TestClientConformance|TestSignInFallback|TestTooMuch|TestQuestionOfStatelessServer|TestExpectedFailures|TestPinnedVersions|TestUnlockTables|TestClientsTable
+ONCE := TestAgentsKeepApart|TestConformance|TestClientConformance|TestSignInFallback|TestTooMuch|TestQuestionOfStatelessServer|TestExpectedFailures|TestPinnedVersions|TestUnlockTables|TestClientsTable|TestSignInOnStdio
 
 SMALL ?=
 .PHONY: lanes
