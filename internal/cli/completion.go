@@ -17,7 +17,7 @@ import (
 
 // A completionCmd is portcullis completion.
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish,powershell" help:"bash, zsh, fish or powershell."`
 }
 
 // scripts are the scripts of each shell. Each script passes the words up to the cursor to
@@ -53,6 +53,20 @@ function __portcullis_words
 end
 complete -c portcullis -f -a '(__portcullis_words)'
 `,
+	// The line goes through standard input: older versions of PowerShell change the quotes of
+	// arguments, and leave out empty arguments.
+	"powershell": `# completion of portcullis for PowerShell: a line in $PROFILE
+Register-ArgumentCompleter -Native -CommandName 'portcullis' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $length = $cursorPosition - $commandAst.Extent.StartOffset
+    $line = "$commandAst".PadRight($length).Substring(0, $length)
+    $line | & "$($commandAst.CommandElements[0])" complete-words powershell 2>$null | ForEach-Object {
+        $value, $help = $_ -split [char]9, 2
+        if (-not $help) { $help = $value }
+        [System.Management.Automation.CompletionResult]::new($value, $value, 'ParameterValue', $help)
+    }
+}
+`,
 }
 
 // Run prints the script.
@@ -67,18 +81,28 @@ type wordsCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
+// maxLine is the longest line in bytes for which PowerShell gets completions.
+const maxLine = 64 << 10
+
 // Run prints the completions of the last word, in the shell's format.
 func (c wordsCmd) Run(ctx context.Context, command *kong.Context, env *environment) error {
 	words, breaks := c.Words, ""
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	if c.Shell == "bash" { // bash passes its word breaks and the line
+	switch c.Shell {
+	case "bash": // it passes its word breaks and the line
 		if len(words) != 2 {
 			return nil
 		}
-		breaks, words = words[0], splitLine(words[1])
-		words = words[min(1, len(words)):]
+		breaks, words = words[0], splitLine(words[1])[1:]
+	case "powershell": // its lines have backslashes in paths
+		line, err := io.ReadAll(io.LimitReader(env.stdin, maxLine))
+		if err != nil {
+			return err
+		}
+		text := strings.ReplaceAll(strings.TrimRight(string(line), "\r\n"), `\`, `\\`)
+		words = splitLine(text)[1:]
 	}
 	if len(words) == 0 {
 		return nil
@@ -91,8 +115,12 @@ func (c wordsCmd) Run(ctx context.Context, command *kong.Context, env *environme
 			help = text.Clip(text.Line(strings.TrimSuffix(help, ".")), 70)
 			switch c.Shell {
 			case "zsh":
-				fmt.Fprintf(w, "%s:%s\n", strings.ReplaceAll(f.value, ":", `\:`), help)
-			case "fish":
+				value := strings.ReplaceAll(f.value, ":", `\:`)
+				if help != "" {
+					value += ":" + help
+				}
+				fmt.Fprintln(w, value)
+			case "fish", "powershell":
 				fmt.Fprintf(w, "%s\t%s\n", f.value, help)
 			default: // bash replaces only the text after the last break
 				fmt.Fprintln(w, f.value[broken(f.value, last, breaks):])

@@ -55,7 +55,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"token", "--al"}, []string{"--all"}}, // a flag of the default command
 		{[]string{"version", "-o", ""}, []string{"table", "json"}},
 		{[]string{"version", "--output=j"}, []string{"--output=json"}},
-		{[]string{"completion", ""}, []string{"bash", "zsh", "fish"}},
+		{[]string{"completion", ""}, []string{"bash", "zsh", "fish", "powershell"}},
 		{[]string{"completion", "bash", ""}, nil},
 		{[]string{"sync", "--dir", dir, "--server", "f"}, []string{"files", "fun"}},
 		{[]string{"approvals", "carry", "--dir", dir, "f"}, []string{"files", "fun"}},
@@ -78,6 +78,23 @@ func TestComplete(t *testing.T) {
 	}
 	if out := newTerminal(t, nil).must(0, "complete-words", "zsh", "--", "audit", "--dir", dir, "--tool", "f"); out != "files\\:get_file:Read a file\nfun\\:joke:Tell a [2Jjoke\n" {
 		t.Errorf("zsh gets %q", out)
+	}
+}
+
+// The script of PowerShell passes the line up to the cursor on standard input.
+func TestCompletePowerShell(t *testing.T) {
+	for line, want := range map[string]string{
+		"portcullis versi\r\n":               "version\tPrint the version, the commit and the Go version\n",
+		"portcullis version -o \n":           "table\t\njson\t\n",
+		`C:\bin\portcullis.exe completion f`: "fish\t\n",
+		"portcullis 'x\n":                    "",
+		"":                                   "",
+	} {
+		s := newTerminal(t, nil)
+		s.stdin = line
+		if got := s.must(0, "complete-words", "powershell"); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
 	}
 }
 
@@ -159,7 +176,7 @@ func TestVersionSession(t *testing.T) {
 
 func TestCompletionSession(t *testing.T) {
 	s := newTerminal(t, nil)
-	for _, shell := range []string{"bash", "zsh", "fish"} {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		s.must(0, "completion", shell)
 	}
 	s.must(2, "completion")
