@@ -174,7 +174,7 @@ func firstSeen(before, now Health) map[string]time.Time {
 const (
 	seeStore = "Look in the gateway's log, and check that its store can be reached."
 	seeSync  = " If this lasts, look in the log of the sync."
-	seeAdmin = "/admin/servers says why each server failed."
+	seeAdmin = "/admin/servers says why each server is not available."
 )
 
 // inUse returns the condition of a part, and a text about the version in use instead of the stored
