@@ -25,7 +25,7 @@ func TestParseEvent(t *testing.T) {
 		{"outbox", `{"source":"portcullis.outbox","id":"R-7KQ2M4XD"}`, event{"outbox", ""}, true},
 		{"config by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"config/policy.cedar"}}}`, event{"config", "config/policy.cedar"}, true},
 		{"a deletion by EventBridge", `{"source":"aws.s3","detail-type":"Object Deleted","detail":{"object":{"key":"config/policy.cedar"},"deletion-type":"Delete Marker Created"}}`, event{"config", "config/policy.cedar"}, true},
-		{"catalog by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"catalog/current.json"}}}`, event{"config", "catalog/current.json"}, false},
+		{"catalog by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"catalog/current-2.json"}}}`, event{"config", "catalog/current-2.json"}, false},
 		{"config by notification", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"config%2Fmcp_config.json"}}}]}`, event{"config", "config/mcp_config.json"}, true},
 		{"one of two objects", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"catalog/a"}}},{"eventSource":"aws:s3","s3":{"object":{"key":"config/a"}}}]}`, event{"config", "config/a"}, true},
 		{"S3's test of a notification", `{"Service":"Amazon S3","Event":"s3:TestEvent"}`, event{"config", ""}, false},

@@ -43,7 +43,7 @@ func TestApprovalsAndCatalogLost(t *testing.T) {
 	for _, how := range []string{"restore", "accept"} {
 		root := e.copy()
 		require.OK(t, os.Remove(filepath.Join(root, folder.ApprovalsFile)))
-		require.OK(t, os.WriteFile(filepath.Join(root, "catalog", "current.json"), []byte("{"), 0o600))
+		require.OK(t, os.WriteFile(filepath.Join(root, "catalog", "current-2.json"), []byte("{"), 0o600))
 		health := func() (codes []string) {
 			e.open(root, func(ask ask, sync func()) {
 				sync()

@@ -53,8 +53,11 @@ func newClientGateway(folder string, out io.Writer) *clientGateway {
 	g := &clientGateway{out: out, ended: make(chan struct{}), installed: make(chan struct{})}
 	g.end = sync.OnceFunc(func() { close(g.ended) })
 	g.install = sync.OnceFunc(func() { close(g.installed) })
-	if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(catalog.CurrentKey))); err == nil {
-		g.synced(false) // an earlier sync has made the catalog
+	for _, key := range catalog.CurrentKeys() {
+		if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(key))); err == nil {
+			g.synced(false) // an earlier sync has made the catalog
+			break
+		}
 	}
 	return g
 }

@@ -13,8 +13,40 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// CurrentKey is where the object store holds the [Current] catalog.
-const CurrentKey = "catalog/current.json"
+// CurrentKey is where the object store holds the [Current] catalog, current.json in other comments.
+//
+// Each generation of the format has its own key. A new generation begins when an earlier program
+// cannot read the file or its shards, that is, when [Format] or the version of shards grows. So
+// programs of two releases have their catalogs beside each other: during a deploy, and after a
+// return to the earlier release.
+const CurrentKey = "catalog/current-2.json"
+
+// earlierKeys are the keys of the two generations before, newest first. A program reads them until
+// its first sync has written [CurrentKey], and never writes them.
+var earlierKeys = []string{"catalog/current.json"}
+
+// CurrentKeys returns the keys under which this program looks for a catalog, in order.
+func CurrentKeys() []string { return append([]string{CurrentKey}, earlierKeys...) }
+
+// getCurrent reads current.json, or the file of an earlier generation if there is none. match is
+// the ETag with which a sync replaces current.json, [object.IfAbsent] if there is none. held is the
+// ETag of the file that the caller has; if that file is the newest, the error is
+// [object.ErrNotModified].
+func getCurrent(ctx context.Context, objects object.Store, held string) (o object.Object, match string, err error) {
+	for _, key := range CurrentKeys() {
+		o, err = objects.Get(ctx, key, held)
+		if match = o.ETag; errors.Is(err, object.ErrNotModified) {
+			match = held
+		}
+		if key != CurrentKey || errors.Is(err, object.ErrNotFound) {
+			match = object.IfAbsent
+		}
+		if !errors.Is(err, object.ErrNotFound) {
+			break
+		}
+	}
+	return o, match, err
+}
 
 // Key returns where the shard with this SHA-256 is stored.
 func Key(sha256 string) string { return "catalog/" + sha256 + ".snap" }

@@ -74,7 +74,7 @@ func (r *run) keepFailure(ctx context.Context, f *Failure) {
 }
 
 func (r *run) moveFailure(ctx context.Context, f Failure) error {
-	o, err := r.objects.Get(ctx, CurrentKey, "")
+	o, match, err := getCurrent(ctx, r.objects, "")
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,6 @@ func (r *run) moveFailure(ctx context.Context, f Failure) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.objects.Put(ctx, CurrentKey, data, o.ETag)
+	_, err = r.objects.Put(ctx, CurrentKey, data, match)
 	return err
 }

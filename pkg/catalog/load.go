@@ -50,43 +50,44 @@ func (l *Loading) Read() int { return len(l.read) }
 func (l *Loading) Missing() int { return l.missing }
 
 // load works like [Load], with open as the function that opens a shard. It also returns
-// current.json and its ETag, even if the shards cannot be used. If only some shards cannot be used,
+// current.json and the ETag to replace it, even if the shards cannot be used. If only some shards cannot be used,
 // the error is [ErrUnusable] and the snapshot has the other shards. The snapshot records which
 // servers are missing, and only a sync may use it.
-func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading, open func([]byte) (*shard, error)) (s *Snapshot, cur Current, etag string, err error) {
+func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading, open func([]byte) (*shard, error)) (s *Snapshot, cur Current, match string, err error) {
+	known := ""
 	if held != nil {
-		etag = held.etag
+		known = held.etag
 	}
-	o, err := objects.Get(ctx, CurrentKey, etag)
+	o, match, err := getCurrent(ctx, objects, known)
 	if errors.Is(err, object.ErrNotModified) {
-		return held, held.current, etag, nil
+		return held, held.current, match, nil
 	}
 	if err != nil {
 		return nil, cur, "", fmt.Errorf("load catalog: %w", err)
 	}
 	if cur, err = parseHead(o.Data); err != nil {
-		return nil, cur, o.ETag, err
+		return nil, cur, match, err
 	}
 	if held != nil && held.sha256 == cur.SHA256 {
 		if cur, err = parseCurrent(o.Data); err != nil {
-			return nil, cur, o.ETag, err
+			return nil, cur, match, err
 		}
-		return held.with(cur, o.ETag), cur, o.ETag, nil
+		return held.with(cur, o.ETag), cur, match, nil
 	}
 	shards, cur, err := l.body(ctx, fetcher(objects, held, open), held, cur, o.Data)
 	if err != nil && !errors.Is(err, ErrUnusable) {
-		return nil, cur, o.ETag, err
+		return nil, cur, match, err
 	}
 	usable, missing := present(shards, cur)
 	if len(usable) == 0 {
-		return nil, cur, o.ETag, err
+		return nil, cur, match, err
 	}
 	if bad := ordered(usable); bad != nil {
-		return nil, cur, o.ETag, bad
+		return nil, cur, match, bad
 	}
 	s = newSnapshot(usable)
 	s.missing = missing
-	return s.with(cur, o.ETag), cur, o.ETag, err
+	return s.with(cur, o.ETag), cur, match, err
 }
 
 // body reads the shards that head names, and at the same time parses the rest of current.json from

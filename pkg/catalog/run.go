@@ -115,24 +115,24 @@ func (s *Syncer) newRun() *run {
 // readBase reads the last catalog. If the catalog cannot be used, the run builds a new one, and
 // replaces exactly the unusable version.
 func (r *run) readBase(ctx context.Context) error {
-	base, prev, etag, err := load(ctx, r.objects, r.snap, new(Loading), decodeBase)
+	base, prev, match, err := load(ctx, r.objects, r.snap, new(Loading), decodeBase)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
-		etag = object.IfAbsent
+		match = object.IfAbsent
 	case errors.Is(err, ErrUnusable):
 		r.damaged = true
 		r.o.Log.LogAttrs(ctx, slog.LevelError, "stored catalog is replaced", slog.Any("error", err))
 	case err != nil:
 		return err
 	}
-	r.base, r.ifMatch, r.snap = base, etag, base
+	r.base, r.ifMatch, r.snap = base, match, base
 	r.goOn(prev)
 	return nil
 }
 
 // readCurrent reads the last current.json, without the catalog's shards.
 func (r *run) readCurrent(ctx context.Context) error {
-	o, err := r.objects.Get(ctx, CurrentKey, "")
+	o, _, err := getCurrent(ctx, r.objects, "")
 	if errors.Is(err, object.ErrNotFound) {
 		r.goOn(Current{})
 		return nil

@@ -162,7 +162,7 @@ func (f *fleet) wantTools(n int) {
 
 // tools returns how many tools the catalog has, or -1 without a catalog.
 func (f *fleet) tools() int {
-	key := "catalog/current.json"
+	key := "catalog/current-2.json"
 	o, err := emulator.S3(f.Endpoint).GetObject(f.t.Context(), &s3.GetObjectInput{Bucket: &f.Bucket, Key: &key})
 	if err != nil {
 		return -1

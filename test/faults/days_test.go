@@ -141,7 +141,7 @@ func TestNewerFormat(t *testing.T) {
 		t.Skip("make lanes runs it")
 	}
 	v := newVictim(t)
-	const key, run = "catalog/current.json", "-newer"
+	const key, run = "catalog/current-2.json", "-newer"
 	warm := v.day(run)
 	admin := v.stack.Start(t, "admin")
 	admin.Ask(http.StatusOK, "/admin/tools/fs"+run+"/write/disable", "{}", nil)

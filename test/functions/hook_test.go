@@ -103,6 +103,9 @@ func TestHook(t *testing.T) {
 			if !strings.HasSuffix(target, ".PutLifecycleEventHookExecutionStatus") || got["status"] != c.want || got["deploymentId"] != "d-1" || got["lifecycleEventHookExecutionId"] != "x-1" {
 				t.Errorf("the hook reports %s %s, want %s; its log:\n%s", target, body, c.want, a.Output)
 			}
+			if strings.Contains(a.Output, "GET /healthz with 503") && !strings.Contains(a.Output, "deploy a release between the two first") {
+				t.Errorf("the refusal names no step:\n%s", a.Output)
+			}
 			if refused := strings.Contains(a.Output, "new version refused"); refused != (c.want == "Failed") {
 				t.Errorf("log of the hook:\n%s", a.Output)
 			}

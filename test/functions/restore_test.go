@@ -140,7 +140,7 @@ func TestOlderVersionOfAnObject(t *testing.T) {
 		require.OK(t, err)
 	}
 	const today = "allowed, freed, steady"
-	older("catalog/current.json")
+	older("catalog/current-2.json")
 	if got := p.callable(); got != today {
 		t.Errorf("callable with the older catalog: %s, want %s", got, today)
 	}

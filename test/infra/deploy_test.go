@@ -206,7 +206,7 @@ func (s *stack) folder(url string) string {
 
 // synced returns how many tools the stored catalog contains, or -1 if there is no catalog.
 func (s *stack) synced() int {
-	o, err := emulator.S3(s.endpoint).GetObject(s.t.Context(), &s3.GetObjectInput{Bucket: aws.String(s.outputs["BucketName"]), Key: aws.String("catalog/current.json")})
+	o, err := emulator.S3(s.endpoint).GetObject(s.t.Context(), &s3.GetObjectInput{Bucket: aws.String(s.outputs["BucketName"]), Key: aws.String("catalog/current-2.json")})
 	if err != nil {
 		return -1
 	}

@@ -131,7 +131,7 @@ func triesOfMcp() []try {
 	return []try{
 		{"queries its log", on("logs:StartQuery", "McpLogs.Arn"), false},
 		{"reads metrics", on("cloudwatch:GetMetricData", "*"), false},
-		{"writes the catalog", put("catalog/current.json"), false},
+		{"writes the catalog", put("catalog/current-2.json"), false},
 		{"reads a secret of notices", noticeSecret, false},
 		{"reads a secret of notices in Secrets Manager", on("secretsmanager:GetSecretValue", roletest.Secret("notify/slack")), false},
 		{"reads a secret of a server called notify", on("secretsmanager:GetSecretValue", roletest.Secret("notify")), true},

@@ -49,7 +49,7 @@ func TestReadAhead(t *testing.T) {
 
 // The loader reads an object again if its prefetch failed.
 func TestReadAheadTooEarly(t *testing.T) {
-	for name, missing := range map[string]string{"no config": "config/mcp_config.json", "no catalog": "catalog/current.json", "no policy": "config/policy.cedar"} {
+	for name, missing := range map[string]string{"no config": "config/mcp_config.json", "no catalog": "catalog/current-2.json", "no policy": "config/policy.cedar"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := withTools(t)

@@ -1,0 +1,78 @@
+package catalog_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// earlierKey is the key of the generation before.
+const earlierKey = "catalog/current.json"
+
+// asBefore moves the catalog to the key of the generation before, as an earlier program left it.
+func asBefore(t *testing.T, w *fixture) (file string) {
+	t.Helper()
+	file = read(t, w, catalog.CurrentKey)
+	w.Put(earlierKey, file)
+	w.remove(catalog.CurrentKey)
+	return file
+}
+
+// After an upgrade, readers have the catalog of the earlier generation until the first sync writes
+// their own. The sync leaves the earlier catalog as it is, with its shards, so earlier programs
+// continue with it during the upgrade and after a return.
+func TestEarlierGeneration(t *testing.T) {
+	w := serving(t, "read")
+	w.sync()
+	before := asBefore(t, w)
+	held, err := catalog.Load(t.Context(), w.Objects, nil)
+	require.OK(t, err)
+	if held.Len() != 1 {
+		t.Fatalf("the new program reads %d tools of the earlier catalog, want 1", held.Len())
+	}
+	if again, err := catalog.Load(t.Context(), w.Objects, held); err != nil || again != held {
+		t.Errorf("Load of an unchanged catalog = %p, %v; want the caller's catalog", again, err)
+	}
+
+	w.Serve("fs", "read", "write")
+	if rep := w.sync(); rep.Tools != 2 || rep.New != 1 {
+		t.Errorf("the first sync does not continue from the earlier catalog: %+v", rep)
+	}
+	now, err := catalog.Load(t.Context(), w.Objects, held)
+	require.OK(t, err)
+	if now.Len() != 2 || read(t, w, earlierKey) != before {
+		t.Errorf("after the sync: %d tools, and the earlier file is %s", now.Len(), read(t, w, earlierKey))
+	}
+	w.remove(catalog.CurrentKey) // as an earlier program sees the store
+	if old, err := catalog.Load(t.Context(), w.Objects, nil); err != nil || old.SHA256() != held.SHA256() {
+		t.Errorf("the earlier program reads %v, %v; want its catalog", old, err)
+	}
+}
+
+// The failure of the first sync of a new program is stored with the catalog under the new key.
+func TestFailureAfterEarlierGeneration(t *testing.T) {
+	w := serving(t, "read")
+	w.sync()
+	before := asBefore(t, w)
+	w.ConfigureOnly(map[string]string{"fs": "", "gone": `,"required":true`})
+	w.Server("gone").Outcome = transient()
+	if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, catalog.ErrRequired) {
+		t.Fatalf("Sync = %v", err)
+	}
+	now, err := catalog.Load(t.Context(), w.Objects, nil)
+	require.OK(t, err)
+	if now.Len() != 1 || now.Current().Failed == nil || read(t, w, earlierKey) != before {
+		t.Errorf("%d tools, failure %+v; the earlier file is %s", now.Len(), now.Current().Failed, read(t, w, earlierKey))
+	}
+}
+
+// Without any catalog, a new program has none.
+func TestNoGeneration(t *testing.T) {
+	w := serving(t, "read")
+	if _, err := catalog.Load(t.Context(), w.Objects, nil); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("Load = %v, want %v", err, object.ErrNotFound)
+	}
+}
