@@ -236,7 +236,9 @@ build: sam ## the functions, for ARCH (arm64, x86_64)
 
 .PHONY: template-lint
 template-lint: sam
-	$(dir $(PORTCULLIS_SAM))cfn-lint template.yaml infra/*.yaml
+	@# cfn-lint does not read the files that AWS::Include names, so it checks a copy with these files in it.
+	@$(dir $(PORTCULLIS_SAM))python infra/include.py template.yaml > .included.yaml; trap 'rm -f .included.yaml' EXIT; \
+	$(dir $(PORTCULLIS_SAM))cfn-lint .included.yaml infra/*.yaml
 
 .PHONY: template-scan
 template-scan: checkov ## scan the templates with checkov; infra/checkov-skips.txt lists accepted findings
@@ -244,7 +246,7 @@ template-scan: checkov ## scan the templates with checkov; infra/checkov-skips.t
 
 .PHONY: validate
 validate: template-lint ## check the templates with cfn-lint and SAM
-	$(SAM) validate --lint
+	$(SAM) validate
 
 .PHONY: deploy
 deploy: build ## deploy the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" added, or a stack of samconfig.toml (CONFIG=dev)

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+from include import inline
+
 # checkov skips a resource if its condition is false with the parameters' defaults. With these values it skips none.
 DEFAULTS = {"SyncMode": "fanout"}
 
@@ -29,9 +31,9 @@ with open(path, encoding="utf-8") as lines:
 
 with tempfile.TemporaryDirectory() as folder:
     for template in templates:
-        text = pathlib.Path(template).read_text(encoding="utf-8")
+        text = inline(template)
         for name, value in DEFAULTS.items():
-            text = re.sub(rf"(?m)(^  {name}:\n(?:    .*\n)*?    Default: ).*", rf"\g<1>{value}", text)
+            text = re.sub(rf"(?m)(^  {name}: {{.*?Default: )\w+", rf"\g<1>{value}", text)
         copy = pathlib.Path(folder, template)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(text, encoding="utf-8")

@@ -9,6 +9,7 @@ import copy
 import json
 import sys
 
+from include import inline
 from samcli.yamlhelper import yaml_parse
 from samtranslator.translator.transform import transform
 
@@ -20,8 +21,7 @@ class NoManagedPolicies:
         return {}
 
 
-with open(sys.argv[1], encoding="utf-8") as source:
-    template = yaml_parse(source.read())
+template = yaml_parse(inline(sys.argv[1]))
 for resource in template["Resources"].values():
     if resource["Type"] == "AWS::Serverless::Function":
         resource["Properties"]["CodeUri"] = "s3://bucket/code.zip"

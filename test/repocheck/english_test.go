@@ -165,7 +165,7 @@ func allSentences(t *testing.T) func(yield func(sentence) bool) {
 		markdownSentences(p, text, add)
 	}
 	for _, pattern := range []string{
-		"pkg/people/console/templates/*.html", "template.yaml", "infra/*.yaml", "Makefile",
+		"pkg/people/console/templates/*.html", "template.yaml", "infra/*.yaml", "infra/rights/*.yaml", "Makefile",
 	} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		require.OK(t, err)
