@@ -252,10 +252,12 @@ validate: template-lint ## check the templates with cfn-lint and SAM
 deploy: build ## deploy the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" added, or a stack of samconfig.toml (CONFIG=dev)
 	@test -z "$${AWS_ENDPOINT_URL:-}" || $(dir $(PORTCULLIS_SAM))python localstack/emulated.py $(BUILD_DIR)/template.yaml
 ifneq ($(CONFIG),)
+	@$(dir $(PORTCULLIS_SAM))python infra/parameters.py template.yaml $(STACK) --config $(SAMCONFIG) $(CONFIG)
 	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --config-file $(SAMCONFIG) --config-env $(CONFIG) --no-confirm-changeset $(if $(CFN_ROLE),--role-arn $(CFN_ROLE))
 else
 	@# SAM ends a value at its first blank, unless the value contains quotes.
 	@given=($(STACKARCH) $${AWS_ENDPOINT_URL:+RollOut=none} $(PARAMS)); quoted=(); for p in "$${given[@]}"; do quoted+=("$${p%%=*}=\"$${p#*=}\""); done; \
+	$(dir $(PORTCULLIS_SAM))python infra/parameters.py template.yaml $(STACK) "$${given[@]}"; \
 	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --stack-name $(STACK) --resolve-s3 --no-confirm-changeset --no-fail-on-empty-changeset \
 	  --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides "$${quoted[@]}"
 endif

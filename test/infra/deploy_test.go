@@ -30,7 +30,8 @@ func TestDeployedStack(t *testing.T) {
 	s := newStack(t)
 	tools := []json.RawMessage{upstreamtest.Tool("send_mail", "Send a mail to somebody.", `{"destructiveHint":false}`, "to")}
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
-	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' Audit=true SignIn=true KmsKeyArn=" + key + " "
+	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SyncSchedule='rate(1 hour)' Audit=true SignIn=true KmsKeyArn=" + key + " "
+	s.deploy("AuthMode=token") // a first deploy needs no other parameter
 	s.deploy(parameters)
 	if said := s.describe(); !strings.Contains(said, "<ParameterValue>rate(1 hour)</ParameterValue>") {
 		t.Errorf("the deploy changed a value with a space: %s", said)
@@ -164,7 +165,7 @@ func (s *stack) checkStreaming(parameters string, call map[string]any) {
 func (s *stack) checkRest(parameters string, call map[string]any) {
 	s.t.Helper()
 	before := s.outputs
-	s.deploy(parameters + " Streaming=none FrontDoor=rest RestTransfer=BUFFERED WebAcl=false DomainName=gate.example.com CertificateArn=" + certificate +
+	s.deploy(parameters + " Streaming=none FrontDoor=rest WebAclRate=0 DomainName=gate.example.com CertificateArn=" + certificate +
 		" VpcSubnetIds=subnet-0a,subnet-0b VpcSecurityGroupIds=sg-0a")
 	if s.outputs["McpUrl"] != "https://gate.example.com/mcp" || s.outputs["AdminUrl"] != "https://gate.example.com/admin" || s.outputs["ApiId"] == before["ApiId"] || s.outputs["DomainTarget"] == "" {
 		s.t.Fatalf("outputs with a REST API: %v", s.outputs)

@@ -20,13 +20,13 @@ func TestFronts(t *testing.T) {
 		{"AuthMode": "jwt", "Streaming": "url"},
 		{"AuthMode": "jwt", "Streaming": "url", "BaseUrl": "https://own", "AdminUrl": "https://desk"},
 		{"AuthMode": "jwt,token", "Streaming": "url", "Audience": "api://gate", "ReserveConcurrency": "false"},
-		{"AuthMode": "iam", "Streaming": "url", "StreamConcurrency": "7"},
+		{"AuthMode": "iam", "Streaming": "url", "McpConcurrency": "7"},
 		{"AuthMode": "token", "McpConcurrency": "20", "ProvisionedConcurrency": "5", "AccessLog": "false"},
 		{"AuthMode": "jwt", "DomainName": "gate.example.com", "HostedZoneId": "Z1"},
 		{"AuthMode": "jwt", "DomainName": "gate.example.com", "BaseUrl": "https://cdn.example.com", "OwnAddress": "open"},
 		{"AuthMode": "jwt", "FrontDoor": "rest", "DomainName": "gate.example.com"},
-		{"AuthMode": "iam", "FrontDoor": "rest", "DomainName": "gate.example.com", "AdminUrl": "https://desk", "WebAcl": "false", "AccessLog": "false"},
-		{"AuthMode": "token", "FrontDoor": "rest", "RestTransfer": "BUFFERED", "DomainName": "gate.example.com", "McpConcurrency": "20"},
+		{"AuthMode": "iam", "FrontDoor": "rest", "DomainName": "gate.example.com", "AdminUrl": "https://desk", "WebAclRate": "0", "AccessLog": "false"},
+		{"AuthMode": "token", "FrontDoor": "rest", "DomainName": "gate.example.com", "McpConcurrency": "20"},
 	} {
 		d := x.deployed(t, values)
 		for i, name := range slices.Sorted(maps.Keys(values)) {

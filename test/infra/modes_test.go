@@ -21,13 +21,13 @@ func TestModes(t *testing.T) {
 	const domain = " DomainName=gate.example.com CertificateArn=" + certificate
 	for _, mode := range []struct{ name, parameters, url string }{
 		{"an HTTP API at a domain", "McpConcurrency=5 ProvisionedConcurrency=1 AccessLog=false" + domain, "https://gate.example.com/mcp"},
-		{"a REST API from the start", "FrontDoor=rest RestTransfer=BUFFERED WebAcl=false Audit=true KmsKeyArn=" + key + domain, "https://gate.example.com/mcp"},
+		{"a REST API from the start", "FrontDoor=rest WebAclRate=0 Audit=true KmsKeyArn=" + key + domain, "https://gate.example.com/mcp"},
 		{"a distributed sync", "SyncMode=fanout Audit=true KmsKeyArn=" + key, ".execute-api."},
 		{"a Function URL in a VPC", "Streaming=url VpcSubnetIds=subnet-0a,subnet-0b VpcSecurityGroupIds=sg-0a KmsKeyArn=" + key, ".lambda-url."},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			s := newStack(t)
-			s.deploy("AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false " + mode.parameters)
+			s.deploy("AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 " + mode.parameters)
 			if !strings.Contains(s.outputs["McpUrl"], mode.url) {
 				t.Errorf("output McpUrl = %s, want %s", s.outputs["McpUrl"], mode.url)
 			}

@@ -58,7 +58,7 @@ func TestParametersPublishVersions(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"AdminGroup", "Issuer", "MemorySize", "SyncMode", "Streaming", "VpcSubnetIds", "Approvers", "ExistingTable", "RestTransfer"} {
+	for _, name := range []string{"AdminClaim", "Issuer", "MemorySize", "SyncMode", "Streaming", "VpcSubnetIds", "Approvers", "ExistingTable"} {
 		if !reached[name] {
 			t.Errorf("%s changes no function: the search is broken", name)
 		}

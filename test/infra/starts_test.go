@@ -98,7 +98,6 @@ func refusals() []refusal {
 		{"%s %q: want a scheme and a host", nil, program},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "TrustedProxies": "300"}, ""},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "AuditDays": "36501"}, ""},
-		{"%s %q: +", map[string]string{"AuthMode": "token", "SyncConcurrency": "513"}, ""},
 		{"%s: want the address of an OTLP receiver", map[string]string{"AuthMode": "token", "TraceEndpoint": "collector"}, ""},
 		{"%s %q: spans are sent only as %s", nil, program},
 		{"%s %q: want true or false", nil, program},

@@ -23,6 +23,7 @@ type template struct {
 
 		MinValue, MaxValue *float64
 	}
+	Metadata   map[string]map[string]any
 	Rules      map[string]rule
 	Conditions map[string]any
 	Resources  map[string]resource
