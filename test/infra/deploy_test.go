@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
@@ -205,6 +207,26 @@ func (s *stack) folder(url string) string {
 	return dir
 }
 
+// logGroups returns the names of the log groups of all stacks with the name of the stack, sorted,
+// without the group in AuditLines: the emulator ignores the DeletionPolicy in a nested stack.
+func (s *stack) logGroups() (names []string) {
+	s.t.Helper()
+	logs := awsjson.New(emulator.Config(s.endpoint), "logs")
+	var out struct {
+		LogGroups []struct {
+			LogGroupName string `json:"logGroupName"`
+		} `json:"logGroups"`
+	}
+	require.OK(s.t, logs.Call(s.t.Context(), "Logs_20140328.DescribeLogGroups", struct{}{}, &out))
+	for _, g := range out.LogGroups {
+		if strings.Contains(g.LogGroupName, s.name) && !strings.Contains(g.LogGroupName, "AuditLines") {
+			names = append(names, g.LogGroupName)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // synced returns how many tools the stored catalog contains, or -1 if there is no catalog.
 func (s *stack) synced() int {
 	o, err := emulator.S3(s.endpoint).GetObject(s.t.Context(), &s3.GetObjectInput{Bucket: aws.String(s.outputs["BucketName"]), Key: aws.String("catalog/current-2.json")})
@@ -235,14 +257,21 @@ func (s *stack) checkGuided() {
 	}
 }
 
-// checkAdopting deletes the stack and deploys another stack with the same bucket and table. The
-// approvals stay valid, and a config that is pushed to the bucket starts a sync of the new stack.
+// checkAdopting deletes the stack and deploys another stack of the same name, with the same bucket
+// and table. The log groups of the deleted stack remain. The approvals stay valid, and a config that
+// is pushed to the bucket starts a sync of the new stack.
 func (s *stack) checkAdopting(parameters string, call map[string]any, server string) {
 	s.t.Helper()
 	bucket, table := s.outputs["BucketName"], s.outputs["TableName"]
+	before := s.logGroups()
 	emulator.Destroy(s.t, s.endpoint, s.name)
-	s.name += "-again"
+	if after := s.logGroups(); len(before) < 4 || !slices.Equal(before, after) {
+		s.t.Errorf("log groups before the deletion: %v, after it: %v", before, after)
+	}
 	s.deploy(parameters + " ExistingBucket=" + bucket + " ExistingTable=" + table)
+	if n := len(s.logGroups()); n <= len(before) {
+		s.t.Errorf("the new stack has no log groups: %d", n)
+	}
 	if s.outputs["BucketName"] != bucket || s.outputs["TableName"] != table {
 		s.t.Fatalf("the new stack has %v, want %s and %s", s.outputs, bucket, table)
 	}

@@ -120,7 +120,7 @@ func TestRolesOfThePipeline(t *testing.T) {
 	var allowed string
 	for _, s := range statements(x.Resources["CloudFormationRole"]) {
 		allowed += ", " + s.actions
-		if strings.Contains(s.resources, "*") && strings.Contains(s.actions, "iam:") && !strings.Contains(s.resources, "role/${StackName}-*") {
+		if strings.Contains(s.resources, "*") && strings.Contains(s.actions, "iam:") && !strings.Contains(s.resources, "role${RolePath}${StackName}-*") {
 			t.Errorf("CloudFormation may %s", s)
 		}
 	}
