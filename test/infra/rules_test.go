@@ -101,6 +101,7 @@ func combinations() []combination {
 		{"a lock without audit files", map[string]string{"AuthMode": "token", "AuditLock": "GOVERNANCE:90"}, "Set Audit to true"},
 		{"alarms by mail", map[string]string{"AuthMode": "token", "AlarmEmail": "ops@example.com"}, ""},
 		{"alarms by mail and to a topic", map[string]string{"AuthMode": "token", "AlarmEmail": "ops@example.com", "AlarmTopicArn": "arn:aws:sns:eu-central-1:123456789012:ops"}, "AlarmEmail creates a topic"},
+		{"alarms to the address of the sample", map[string]string{"AuthMode": "token", "AlarmEmail": "set-me@example.com"}, "Set AlarmEmail to an address, or put AlarmTopicArn"},
 		{"the defaults", nil, "AuthMode is empty. Set it"},
 		{"claims without JWTs", map[string]string{"AuthMode": "token", "DefaultServers": "*"}, "apply to an issuer's tokens"},
 		{"an audience with signed requests", map[string]string{"AuthMode": "iam", "Audience": "api://gate"}, "apply to an issuer's tokens"},

@@ -46,7 +46,7 @@ func environments(t *testing.T) map[string]environment {
 }
 
 // The template accepts the parameters of the three stacks of samconfig.toml, and the Makefile finds
-// their settings.
+// their settings. The template refuses prod until somebody replaces the address for alarms.
 func TestStacksOfSamconfig(t *testing.T) {
 	x, config := expand(t), environments(t)
 	for _, name := range []string{"dev", "staging", "prod"} {
@@ -54,7 +54,15 @@ func TestStacksOfSamconfig(t *testing.T) {
 		if !e.Build.Parameters.InSource || e.Deploy.Parameters.Stack == "" || !strings.Contains(e.Deploy.Parameters.Capabilities, "CAPABILITY_AUTO_EXPAND") {
 			t.Errorf("%s is %+v", name, e)
 		}
-		if d := x.deployed(t, e.values()); d.refusals() != nil || d.unfit() != nil {
+		values := e.values()
+		if name == "prod" {
+			said := x.deployed(t, values).refusals()
+			if len(said) != 1 || !strings.Contains(said[0], "Set AlarmEmail to an address") {
+				t.Errorf("the sample of prod is refused with %q", said)
+			}
+			values["AlarmEmail"] = "ops@example.com"
+		}
+		if d := x.deployed(t, values); d.refusals() != nil || d.unfit() != nil {
 			t.Errorf("the template refuses %s: %v, %v", name, d.refusals(), d.unfit())
 		}
 		if out := command(t, []string{"MAKEFLAGS="}, "make", "-n", "outputs", "CONFIG="+name); !strings.Contains(out, "--stack-name "+e.Deploy.Parameters.Stack+" ") {
