@@ -15,16 +15,16 @@ import boto3
 import botocore.exceptions
 from samcli.yamlhelper import yaml_parse
 
-REMOVED = {  # the default, and what to do; docs/aws.md has the same list
-    "AccessLogDays": ("30", "LogRetentionDays applies to the access log too"),
+REMOVED = {  # the default, or None if the loss needs no action, and what to do; docs/aws.md has the same list
+    "AccessLogDays": (None, "LogRetentionDays applies to the access log too"),
     "AdminGroup": ("", "add the group to Operators"),
-    "AlarmMath": ("true", "make deploy leaves these alarms out on an emulator"),
+    "AlarmMath": (None, "make deploy leaves these alarms out on an emulator"),
     "AuditLockDays": ("90", "write the days into AuditLock, such as AuditLock=GOVERNANCE:90"),
-    "AuditScanLimit": ("10737418240", "the limit is 10 GB"),
-    "RestTransfer": ("STREAM", "make deploy sets it on an emulator"),
-    "SavedQueries": ("true", "make deploy leaves the queries out on an emulator"),
+    "AuditScanLimit": (None, "the limit is 10 GB"),
+    "RestTransfer": (None, "make deploy sets it on an emulator"),
+    "SavedQueries": (None, "make deploy leaves the queries out on an emulator"),
     "StreamConcurrency": ("50", "set McpConcurrency to the same number"),
-    "SyncConcurrency": ("64", "a sync asks 64 servers at the same time; SyncMode=fanout with a low WorkConcurrency asks fewer"),
+    "SyncConcurrency": (None, "a sync asks 64 servers at the same time; SyncMode=fanout with a low WorkConcurrency asks fewer"),
     "WebAcl": ("true", "set WebAclRate=0 instead of WebAcl=false"),
 }
 
