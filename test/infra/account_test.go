@@ -24,7 +24,8 @@ func templates(t *testing.T) map[string]template {
 		all[path] = nested(t, path)
 	}
 	for name, r := range all["template.yaml"].Resources {
-		if path := text(r.Properties["TemplateURL"]); r.Type == "AWS::CloudFormation::Stack" && all[path].Resources == nil {
+		if path := text(r.Properties["TemplateURL"]); r.Type == "AWS::CloudFormation::Stack" &&
+			all[path].Resources == nil {
 			t.Errorf("%s includes %s, which is no file of infra", name, path)
 		}
 	}
@@ -43,7 +44,8 @@ func TestRolesOfTheAccount(t *testing.T) {
 			if got := text(p["Path"]); got != "If(AtPath, RolePath, AWS::NoValue)" {
 				t.Errorf("%s: %s has the path %q", file, name, got)
 			}
-			if got := text(p["PermissionsBoundary"]); got != "If(Bounded, PermissionsBoundary, AWS::NoValue)" {
+			const bounded = "If(Bounded, PermissionsBoundary, AWS::NoValue)"
+			if got := text(p["PermissionsBoundary"]); got != bounded {
 				t.Errorf("%s: %s has the boundary %q", file, name, got)
 			}
 		}
@@ -81,12 +83,19 @@ func TestLogGroupsOutliveTheStack(t *testing.T) {
 			groups++
 			r := x.Resources[name]
 			if r.DeletionPolicy != "RetainExceptOnCreate" || r.UpdateReplacePolicy != "Retain" {
-				t.Errorf("%s: %s: DeletionPolicy %q, UpdateReplacePolicy %q", file, name, r.DeletionPolicy, r.UpdateReplacePolicy)
+				t.Errorf(
+					"%s: %s: DeletionPolicy %q, UpdateReplacePolicy %q",
+					file,
+					name,
+					r.DeletionPolicy,
+					r.UpdateReplacePolicy,
+				)
 			}
 			if r.Properties["RetentionInDays"] == nil {
 				t.Errorf("%s: the lines of %s never expire", file, name)
 			}
-			if named := text(r.Properties["LogGroupName"]); named != "" && !strings.Contains(named, "AWS::StackId") {
+			if named := text(r.Properties["LogGroupName"]); named != "" &&
+				!strings.Contains(named, "AWS::StackId") {
 				t.Errorf("%s: %s has the fixed name %s", file, name, named)
 			}
 		}
@@ -96,26 +105,46 @@ func TestLogGroupsOutliveTheStack(t *testing.T) {
 	}
 }
 
-// staying has the resources that no update may delete or replace, because they hold data, or because
-// callers know their address. The text is the type, and the properties whose change would replace
+// staying has the resources that no update may delete or replace, because they hold data, or
+// because callers know their address. The text is the type, and the properties whose change would replace
 // the resource. This list is in the test, so that -update cannot change it.
 var staying = map[string]map[string]string{
 	"template.yaml": {
-		"Data": "AWS::CloudFormation::Stack", "AuditLines": "AWS::CloudFormation::Stack", "RestApi": "AWS::CloudFormation::Stack",
-		"TokenKey": "AWS::SecretsManager::Secret", "SealKey": "AWS::SecretsManager::Secret",
-		"VaultKey": "AWS::KMS::Key", "VaultKeyAlias": "AWS::KMS::Alias AliasName=alias/${AWS::StackName}-sign-in",
-		"McpFunction": "AWS::Lambda::Function", "SyncFunction": "AWS::Lambda::Function", "WorkFunction": "AWS::Lambda::Function",
-		"AssembleFunction": "AWS::Lambda::Function", "AdminFunction": "AWS::Lambda::Function", "HookFunction": "AWS::Lambda::Function",
+		"Data":                 "AWS::CloudFormation::Stack",
+		"AuditLines":           "AWS::CloudFormation::Stack",
+		"RestApi":              "AWS::CloudFormation::Stack",
+		"TokenKey":             "AWS::SecretsManager::Secret",
+		"SealKey":              "AWS::SecretsManager::Secret",
+		"VaultKey":             "AWS::KMS::Key",
+		"VaultKeyAlias":        "AWS::KMS::Alias AliasName=alias/${AWS::StackName}-sign-in",
+		"McpFunction":          "AWS::Lambda::Function",
+		"SyncFunction":         "AWS::Lambda::Function",
+		"WorkFunction":         "AWS::Lambda::Function",
+		"AssembleFunction":     "AWS::Lambda::Function",
+		"AdminFunction":        "AWS::Lambda::Function",
+		"HookFunction":         "AWS::Lambda::Function",
 		"McpFunctionAliaslive": "AWS::Lambda::Alias FunctionName=McpFunction Name=live",
-		"McpRole":              "AWS::IAM::Role", "SyncRole": "AWS::IAM::Role", "WorkRole": "AWS::IAM::Role", "AssembleRole": "AWS::IAM::Role", "AdminRole": "AWS::IAM::Role",
-		"McpLogs": "AWS::Logs::LogGroup", "SyncLogs": "AWS::Logs::LogGroup", "WorkLogs": "AWS::Logs::LogGroup", "AssembleLogs": "AWS::Logs::LogGroup", "AdminLogs": "AWS::Logs::LogGroup",
-		"Api": "AWS::ApiGatewayV2::Api ProtocolType=HTTP", "Domain": "AWS::ApiGatewayV2::DomainName DomainName=DomainName",
-		"McpFunctionUrl": "AWS::Lambda::Url TargetFunctionArn=McpFunctionAliaslive", "AlarmTopic": "AWS::SNS::Topic", "DeadLetters": "AWS::SQS::Queue",
+		"McpRole":              "AWS::IAM::Role",
+		"SyncRole":             "AWS::IAM::Role",
+		"WorkRole":             "AWS::IAM::Role",
+		"AssembleRole":         "AWS::IAM::Role",
+		"AdminRole":            "AWS::IAM::Role",
+		"McpLogs":              "AWS::Logs::LogGroup",
+		"SyncLogs":             "AWS::Logs::LogGroup",
+		"WorkLogs":             "AWS::Logs::LogGroup",
+		"AssembleLogs":         "AWS::Logs::LogGroup",
+		"AdminLogs":            "AWS::Logs::LogGroup",
+		"Api":                  "AWS::ApiGatewayV2::Api ProtocolType=HTTP",
+		"Domain":               "AWS::ApiGatewayV2::DomainName DomainName=DomainName",
+		"McpFunctionUrl":       "AWS::Lambda::Url TargetFunctionArn=McpFunctionAliaslive",
+		"AlarmTopic":           "AWS::SNS::Topic",
+		"DeadLetters":          "AWS::SQS::Queue",
 	},
 	"infra/data.yaml": {
 		"Bucket":       "AWS::S3::Bucket BucketName=If(NamedBucket, BucketName, AWS::NoValue)",
 		"BucketPolicy": "AWS::S3::BucketPolicy Bucket=Bucket",
-		"Table": "AWS::DynamoDB::Table KeySchema=" + `{"AttributeName":"PK","KeyType":"HASH"}, {"AttributeName":"SK","KeyType":"RANGE"}` +
+		"Table": "AWS::DynamoDB::Table KeySchema=" +
+			`{"AttributeName":"PK","KeyType":"HASH"}, {"AttributeName":"SK","KeyType":"RANGE"}` +
 			" TableName=If(NamedTable, TableName, AWS::NoValue)",
 	},
 	"infra/audit.yaml":     {"Bucket": "AWS::S3::Bucket"},
@@ -125,9 +154,11 @@ var staying = map[string]map[string]string{
 // replacing has the properties whose change makes CloudFormation replace a resource, as AWS
 // documents them, without properties that no template could use.
 var replacing = []string{
-	"AliasName", "Bucket", "BucketName", "DomainName", "FifoQueue", "FunctionName", "ImportSourceLocation", "KeySchema", "KeySpec", "LogGroupName",
-	"LogGroupClass", "MultiRegion", "Name", "PackageType", "ProtocolType", "QueueName", "Qualifier", "RoleName", "StackName", "TableName",
-	"TargetFunctionArn", "TenancyConfig", "TopicName", "FifoTopic",
+	"AliasName", "Bucket", "BucketName", "DomainName", "FifoQueue", "FunctionName",
+	"ImportSourceLocation", "KeySchema", "KeySpec", "LogGroupName", "LogGroupClass",
+	"MultiRegion", "Name", "PackageType", "ProtocolType", "QueueName", "Qualifier",
+	"RoleName", "StackName", "TableName", "TargetFunctionArn", "TenancyConfig", "TopicName",
+	"FifoTopic",
 }
 
 // mutable has the names of such properties that another type can change in place.
@@ -156,9 +187,16 @@ func TestResourcesThatStay(t *testing.T) {
 		}
 	}
 	for name, r := range all["template.yaml"].Resources {
-		kept := regexp.MustCompile(`^AWS::(SecretsManager|KMS|SNS|SQS|ApiGatewayV2::DomainName|Lambda::(Url|Function)$|CloudFormation)`).MatchString(r.Type)
-		if _, ok := staying["template.yaml"][name]; kept && !ok && name != "Observability" && name != "FanOut" {
-			t.Errorf("%s (%s) is in neither list: say whether an update may replace it", name, r.Type)
+		kept := regexp.MustCompile(`^AWS::(SecretsManager|KMS|SNS|SQS|` +
+			`ApiGatewayV2::DomainName|Lambda::(Url|Function)$|CloudFormation)`).
+			MatchString(r.Type)
+		if _, ok := staying["template.yaml"][name]; kept && !ok && name != "Observability" &&
+			name != "FanOut" {
+			t.Errorf(
+				"%s (%s) is in neither list: say whether an update may replace it",
+				name,
+				r.Type,
+			)
 		}
 	}
 }

@@ -106,14 +106,19 @@ func (x template) raw(t *testing.T) map[string]any {
 func TestLostSettings(t *testing.T) {
 	program := filepath.Join(filepath.Dir(sam(t)), "python")
 	endpoint := emulator.Start(t)
-	const before = `{"Parameters":{"AdminGroup":{"Type":"String","Default":""},"WebAcl":{"Type":"String","Default":"true"}},` +
+	const before = `{"Parameters":{"AdminGroup":{"Type":"String","Default":""},` +
+		`"WebAcl":{"Type":"String","Default":"true"}},` +
 		`"Resources":{"Queue":{"Type":"AWS::SQS::Queue"}}}`
 	old := filepath.Join(t.TempDir(), "old.json")
 	require.OK(t, os.WriteFile(old, []byte(before), 0o600))
 	emulator.Deploy(t, endpoint, "old", old, map[string]string{"AdminGroup": "gate-admins"})
 	config := filepath.Join(t.TempDir(), "samconfig.toml")
-	settings := "[prod.deploy.parameters]\nregion = \"us-east-1\"\nparameter_overrides = [\"AuthMode=token\", \"StreamConcurrency=7\"]\n" +
-		"[text.deploy.parameters]\nparameter_overrides = \"AuthMode=token SyncSchedule='rate(1 hour)' ParameterKey=Audit,ParameterValue=true\"\n"
+	const settings = `[prod.deploy.parameters]
+region = "us-east-1"
+parameter_overrides = ["AuthMode=token", "StreamConcurrency=7"]
+[text.deploy.parameters]
+parameter_overrides = "AuthMode=token SyncSchedule='rate(1 hour)' ParameterKey=Audit,ParameterValue=true"
+`
 	require.OK(t, os.WriteFile(config, []byte(settings), 0o600))
 	for _, c := range []struct {
 		name, drop string
@@ -121,11 +126,23 @@ func TestLostSettings(t *testing.T) {
 		want       []string // parts of the refusal; none: the deploy goes on
 	}{
 		{"a new stack", "", []string{"new", "AuthMode=token"}, nil},
-		{"a typing error", "", []string{"new", "AutMode=token"}, []string{"AutMode is no parameter", "Nothing was deployed."}},
-		{"a removed parameter", "", []string{"new", "AuthMode=token", "WebAcl=false"}, []string{"WebAcl is no longer a parameter: set WebAclRate=0"}},
-		{"a removed parameter in samconfig.toml", "", []string{"new", "--config", config, "prod"}, []string{"StreamConcurrency is no longer a parameter: set McpConcurrency"}},
+		{
+			"a typing error", "", []string{"new", "AutMode=token"},
+			[]string{"AutMode is no parameter", "Nothing was deployed."},
+		},
+		{
+			"a removed parameter", "", []string{"new", "AuthMode=token", "WebAcl=false"},
+			[]string{"WebAcl is no longer a parameter: set WebAclRate=0"},
+		},
+		{
+			"a removed parameter in samconfig.toml", "", []string{"new", "--config", config, "prod"},
+			[]string{"StreamConcurrency is no longer a parameter: set McpConcurrency"},
+		},
 		{"settings in one text", "", []string{"new", "--config", config, "text"}, nil},
-		{"a value that the stack has", "", []string{"old", "AuthMode=jwt"}, []string{"The stack has AdminGroup=gate-admins", "DROP=AdminGroup"}},
+		{
+			"a value that the stack has", "", []string{"old", "AuthMode=jwt"},
+			[]string{"The stack has AdminGroup=gate-admins", "DROP=AdminGroup"},
+		},
 		{"a value that the stack may lose", "AdminGroup", []string{"old", "AuthMode=jwt"}, nil},
 	} {
 		cmd := exec.CommandContext(
@@ -155,14 +172,16 @@ func TestLostSettings(t *testing.T) {
 
 // docs/aws.md lists the removed parameters, and the template has none of them.
 func TestRemovedParametersAreOnThePage(t *testing.T) {
-	const script = "import sys; sys.path.insert(0, 'infra'); from parameters import REMOVED; print('\\n'.join(REMOVED))"
+	const script = "import sys; sys.path.insert(0, 'infra'); " +
+		"from parameters import REMOVED; print('\\n'.join(REMOVED))"
 	removed := strings.Fields(python(t, "-c", script))
 	page, err := os.ReadFile(filepath.Join(root, "docs", "aws.md"))
 	require.OK(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Removed parameters\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
+	for _, m := range row.FindAllStringSubmatch(section, -1) {
 		rows = append(rows, m[1])
 	}
 	if !slices.Equal(rows, removed) {
