@@ -175,7 +175,7 @@ release-lint: $(BIN)/goreleaser # the release config, and the program for this p
 
 .PHONY: snapshot
 snapshot: $(BIN)/goreleaser $(BIN)/syft ## build a release without a tag into dist, and check it
-	.ci/goreleaser release --snapshot --clean --skip=docker,sign,publish
+	AWS_ARCHIVES=1 .ci/goreleaser release --snapshot --clean --skip=docker,sign,publish
 	PORTCULLIS_DIST=$(CURDIR)/dist go test -v -count=1 ./test/release
 
 .PHONY: release-check
@@ -186,7 +186,7 @@ release-check: # checks that TAG may become a release, and prints its part of CH
 release: $(BIN)/goreleaser $(BIN)/syft # only on GitHub: docs/releases.md
 	@mkdir -p $(TOOLS)/report
 	.ci/release-check "$(TAG)" > $(TOOLS)/report/notes.md
-	.ci/goreleaser release --clean --release-notes $(TOOLS)/report/notes.md
+	AWS_ARCHIVES=1 .ci/goreleaser release --clean --release-notes $(TOOLS)/report/notes.md
 
 ##@ AWS
 
@@ -218,14 +218,14 @@ GOARCH_x86_64 := amd64
 BUILD_DIR ?= .aws-sam/build
 SAM := SAM_CLI_TELEMETRY=0 $(PORTCULLIS_SAM)
 STACKARCH = Architecture=$(ARCH)
+GOFUNCTION = CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
+  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)"
 
 # `sam build` calls this for each function, in the source folder.
 build-McpFunction build-SyncFunction build-AdminFunction build-HookFunction: name = $(shell echo $(@:build-%Function=%) | tr A-Z a-z)
 build-WorkFunction build-AssembleFunction: name = sync
 build-McpFunction build-SyncFunction build-WorkFunction build-AssembleFunction build-AdminFunction build-HookFunction:
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
-	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)" \
-	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
+	$(GOFUNCTION) -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
 	@# Each build differs, so a deploy publishes every setting of a function, even a setting that is not in the
 	@# name that SAM gives a version, such as a timeout.
 	date -u +%Y-%m-%dT%H:%M:%SZ > $(ARTIFACTS_DIR)/built
@@ -233,6 +233,13 @@ build-McpFunction build-SyncFunction build-WorkFunction build-AssembleFunction b
 .PHONY: build
 build: sam ## the functions, for ARCH (arm64, x86_64)
 	$(SAM) build --build-in-source --build-dir $(BUILD_DIR) --parameter-overrides $(STACKARCH)
+
+PACKAGE ?= dist
+.PHONY: package
+package: ## the archive from which the AWS CLI deploys, for ARCH and with VERSION, in PACKAGE=folder
+	@mkdir -p '$(PACKAGE)'
+	programs=$$(mktemp -d) && trap 'rm -r "$$programs"' EXIT && $(GOFUNCTION) -o "$$programs/" ./functions/... && \
+	go run ./cmd/awsarchive -arch $(ARCH) -programs "$$programs" -o '$(PACKAGE)/portcullis-aws_$(VERSION:v%=%)_$(ARCH).zip'
 
 .PHONY: template-lint
 template-lint: sam

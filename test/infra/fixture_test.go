@@ -87,7 +87,12 @@ func (s *stack) make(target string, vars ...string) string {
 // deploy creates or updates the stack, and reads its outputs.
 func (s *stack) deploy(parameters string) {
 	s.t.Helper()
-	out := s.make("deploy", "PARAMS="+parameters)
+	s.connect(s.make("deploy", "PARAMS="+parameters))
+}
+
+// connect reads the outputs of the stack. It takes what the deploy printed.
+func (s *stack) connect(printed string) {
+	s.t.Helper()
 	s.outputs = map[string]string{}
 	for line := range strings.Lines(s.make("outputs")) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
@@ -95,7 +100,7 @@ func (s *stack) deploy(parameters string) {
 		}
 	}
 	if s.outputs["McpUrl"] == "" || s.outputs["BucketName"] == "" {
-		s.t.Fatalf("outputs: %v; make deploy printed:\n%s", s.outputs, out)
+		s.t.Fatalf("outputs: %v; the deploy printed:\n%s", s.outputs, printed)
 	}
 	s.Client = agenttest.Client{T: s.t, URL: strings.TrimSuffix(s.outputs["AdminUrl"], "/admin"), Transport: s, Admin: adminToken.Reveal()}
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,7 +110,7 @@ const (
 )
 
 func TestArchives(t *testing.T) {
-	programs, functions := 0, 0
+	programs := 0
 	for _, a := range artifacts(t, "Archive") {
 		files := unpack(t, a.Path)
 		want := strings.Fields("LICENSE NOTICE README.md completions/portcullis.bash " +
@@ -117,15 +118,8 @@ func TestArchives(t *testing.T) {
 			"server/portcullis.env server/portcullis.service server/programs.conf " +
 			"server/portcullis-backup.service server/portcullis-backup.timer")
 		program := "portcullis"
-		switch {
-		case a.Extra.ID != "portcullis":
-			functions++
-			want, program = nil, "bootstrap"
-		case a.Goos == "windows":
-			programs++
+		if programs++; a.Goos == "windows" {
 			program += ".exe"
-		default:
-			programs++
 		}
 		for _, name := range append(want, program) {
 			if len(files[name].data) == 0 {
@@ -139,27 +133,12 @@ func TestArchives(t *testing.T) {
 			t.Errorf("%s: the mode of %s is %v", a.Name, program, mode)
 		}
 		t.Logf("%s: program of %.1f MB", a.Name, float64(len(files[program].data))/1e6)
-		wantSmall(t, a, program, int64(len(files[program].data)))
-	}
-	if programs != 6 || functions != 6 {
-		t.Errorf("%d archives of the program and %d of functions, want 6 and 6", programs, functions)
-	}
-}
-
-// wantSmall checks the size of a program for Linux, or of the zip of mcp.
-func wantSmall(t *testing.T, a artifact, program string, size int64) {
-	t.Helper()
-	most := int64(maxProgram)
-	if program != "portcullis" {
-		info, err := os.Stat(a.Path)
-		require.OK(t, err)
-		size, most = info.Size(), maxMCPZip
-		if a.Goarch != "arm64" || !strings.Contains(a.Name, "-function-mcp_") {
-			return
+		if size := len(files[program].data); a.Goos == "linux" && size > maxProgram {
+			t.Errorf("%s has %d bytes, want <= %d: go tool nm -size says what grew", a.Name, size, maxProgram)
 		}
 	}
-	if a.Goos == "linux" && size > most {
-		t.Errorf("%s has %d bytes, want <= %d: go tool nm -size says what grew", a.Name, size, most)
+	if programs != 6 {
+		t.Errorf("%d archives of the program, want 6", programs)
 	}
 }
 
@@ -172,7 +151,7 @@ func TestChecksums(t *testing.T) {
 		sum, name, _ := strings.Cut(line, "  ")
 		sums[name] = sum
 	}
-	for _, a := range append(artifacts(t, "Archive"), artifacts(t, "SBOM")...) {
+	for _, a := range slices.Concat(artifacts(t, "Archive"), artifacts(t, "SBOM"), awsArchives(t)) {
 		data, err := os.ReadFile(a.Path)
 		require.OK(t, err)
 		got := sha256.Sum256(data)
@@ -194,7 +173,11 @@ func TestProgramsNameNoPathOfTheBuildMachine(t *testing.T) {
 	home, err := os.UserHomeDir()
 	require.OK(t, err)
 	places := []string{top, filepath.Join(home, "go"), filepath.Join(home, ".cache"), runtime.GOROOT(), os.TempDir() + "/go-build"} //nolint:staticcheck // where the sources of this toolchain are
-	for _, a := range artifacts(t, "Binary") {
+	programs := artifacts(t, "Binary")
+	for _, a := range awsArchives(t) {
+		programs = append(programs, functions(t, a)...)
+	}
+	for _, a := range programs {
 		data, err := os.ReadFile(a.Path)
 		require.OK(t, err)
 		for _, place := range places {
