@@ -6,15 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
-	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -32,19 +27,23 @@ type archived struct {
 func TestArchive(t *testing.T) {
 	program := filepath.Join(filepath.Dir(os.Getenv("PORTCULLIS_MINISTACK")), "aws")
 	if _, err := exec.LookPath(program); err != nil {
-		local.Missing(t, fmt.Sprintf("no AWS CLI beside MiniStack: %q is no program (`make ministack` installs it)", program))
+		local.Missing(t, fmt.Sprintf("no AWS CLI: %q is no program (make ministack)", program))
 	}
 	s := archived{newStack(t), program, "uploads"}
-	_, err := emulator.S3(s.endpoint).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(s.uploads)})
-	require.OK(t, err)
+	s.run("s3 mb s3://%s", s.uploads)
 	first, second := s.unpack("v1.0.0"), s.unpack("v1.1.0")
 	tool := upstreamtest.Tool("read_mail", "Read the mails.", `{"readOnlyHint":true}`)
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{tool}})
 	config := filepath.Join(t.TempDir(), "mcp_config.json")
-	require.OK(t, os.WriteFile(config, []byte(`{"mcpServers":{"mail":{"url":"`+server.URL+`","approval":"off"}}}`), 0o600))
+	text := `{"mcpServers":{"mail":{"url":"` + server.URL + `","approval":"off"}}}`
+	require.OK(t, os.WriteFile(config, []byte(text), 0o600))
 
-	s.deploy(first, "AuthMode=none", "BootstrapSha256="+token.Digest(adminToken), "AllowedNetworks=127.0.0.0/8", "RollOut=none", "SavedQueries=false")
-	s.run("s3", "cp", config, "s3://"+s.outputs["BucketName"]+"/config/mcp_config.json")
+	parameters := []string{
+		"AuthMode=none", "BootstrapSha256=" + token.Digest(adminToken),
+		"AllowedNetworks=127.0.0.0/8", "RollOut=none", "SavedQueries=false",
+	}
+	s.deploy(first, parameters...)
+	s.run("s3 cp %s s3://%s/config/mcp_config.json", config, s.outputs["BucketName"])
 	local.Until(t, "the upload of a config starts a sync", func() bool { return s.synced() == 1 })
 	s.checkServes("v1.0.0", 1)
 
@@ -58,6 +57,56 @@ func TestArchive(t *testing.T) {
 	if n := s.synced(); n != 1 {
 		t.Errorf("the catalog has %d tools after the deploys", n)
 	}
+	s.checkBeside(first, parameters)
+}
+
+// checkBeside deploys a second stack beside the first one. It has its own data, keys, functions and
+// metrics, and the first stack goes on serving.
+func (s archived) checkBeside(folder string, parameters []string) {
+	s.t.Helper()
+	copied := *s.stack
+	other := archived{&copied, s.aws, s.uploads}
+	other.name += "-beside"
+	other.deploy(folder, parameters...)
+	first, second := s.resources(), other.resources()
+	if len(first) < 30 || len(first) != len(second) {
+		s.t.Errorf("the stacks have %d and %d resources", len(first), len(second))
+	}
+	for id, name := range second {
+		if first[id] == "" || first[id] == name && name != "$default" { // of each API
+			s.t.Errorf("%s is %q in one stack and %q in the other", id, first[id], name)
+		}
+	}
+	for _, output := range []string{"McpUrl", "AdminUrl", "BucketName", "TableName"} {
+		if s.outputs[output] == other.outputs[output] {
+			s.t.Errorf("both stacks have the %s %s", output, s.outputs[output])
+		}
+	}
+	dimension := other.run("lambda get-function-configuration --function-name %s --output text "+
+		"--query Environment.Variables.PORTCULLIS_STACK", second["McpFunction"])
+	if strings.TrimSpace(dimension) != other.name {
+		s.t.Errorf("metrics of %s have the dimension Stack %s", other.name, dimension)
+	}
+	agent := other.client(s.t.Context())
+	defer agent.Close()
+	call := map[string]any{"name": "mail:read_mail", "args": map[string]any{}}
+	if text, refused := s.call(agent, "call_tool_read", call); !refused {
+		s.t.Errorf("the other stack, which has no config, answers %s", text)
+	}
+	s.checkServes("v1.0.0", 3)
+}
+
+// resources returns the name or ARN of each resource of the stack, by its id in the template.
+func (s archived) resources() map[string]string {
+	s.t.Helper()
+	all := map[string]string{}
+	for line := range strings.Lines(s.run("cloudformation list-stack-resources --stack-name %s "+
+		"--output text --query StackResourceSummaries[].[LogicalResourceId,PhysicalResourceId]", s.name)) {
+		if f := strings.Fields(line); len(f) == 2 {
+			all[f[0]] = f[1]
+		}
+	}
+	return all
 }
 
 // unpack makes the archive of a version, and returns an empty folder into which it was unpacked.
@@ -65,34 +114,39 @@ func (s archived) unpack(version string) string {
 	s.t.Helper()
 	folder := s.t.TempDir()
 	s.make("package", "VERSION="+version, "PACKAGE="+folder)
-	archive := filepath.Join(folder, "portcullis-aws_"+strings.TrimPrefix(version, "v")+"_"+map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]+".zip")
+	name := "portcullis-aws_" + strings.TrimPrefix(version, "v") + "_*.zip"
+	archives, err := filepath.Glob(filepath.Join(folder, name))
+	require.OK(s.t, err)
+	if len(archives) != 1 {
+		s.t.Fatalf("make package writes %v, want one file %s", archives, name)
+	}
 	unpacked := s.t.TempDir()
 	python := filepath.Join(filepath.Dir(sam(s.t)), "python")
-	command(s.t, nil, python, "-m", "zipfile", "-e", archive, unpacked)
+	command(s.t, nil, python, "-m", "zipfile", "-e", archives[0], unpacked)
 	command(s.t, nil, python, "localstack/emulated.py", filepath.Join(unpacked, "template.yaml"))
 	return unpacked
 }
 
-// run runs the AWS CLI and returns its output.
-func (s archived) run(args ...string) string {
+// run runs the AWS CLI with the words of a line, and returns its output.
+func (s archived) run(line string, values ...any) string {
 	s.t.Helper()
-	return command(s.t, s.env, s.aws, args...)
+	return command(s.t, s.env, s.aws, strings.Fields(fmt.Sprintf(line, values...))...)
 }
 
-// deploy runs the two commands in the folder of an unpacked archive. A stack keeps the parameters
+// deploy runs the two commands for the folder of an unpacked archive. A stack keeps the parameters
 // that are not given.
 func (s archived) deploy(folder string, parameters ...string) {
 	s.t.Helper()
 	packaged := filepath.Join(folder, "packaged.yaml")
-	s.run("cloudformation", "package", "--template-file", filepath.Join(folder, "template.yaml"), "--s3-bucket", s.uploads, "--output-template-file", packaged)
-	args := []string{
-		"cloudformation", "deploy", "--template-file", packaged, "--s3-bucket", s.uploads, "--stack-name", s.name, "--no-fail-on-empty-changeset",
-		"--capabilities", "CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND",
-	}
+	s.run("cloudformation package --template-file %s --s3-bucket %s --output-template-file %s",
+		filepath.Join(folder, "template.yaml"), s.uploads, packaged)
+	given := ""
 	if len(parameters) > 0 {
-		args = append(append(args, "--parameter-overrides"), parameters...)
+		given = "--parameter-overrides " + strings.Join(parameters, " ")
 	}
-	s.connect(s.run(args...))
+	s.connect(s.run("cloudformation deploy --template-file %s --s3-bucket %s --stack-name %s "+
+		"--capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND "+
+		"--no-fail-on-empty-changeset %s", packaged, s.uploads, s.name, given))
 }
 
 // checkServes connects as an agent, which reads the version of the program, lists the tools and
@@ -109,14 +163,16 @@ func (s archived) checkServes(version string, published int) {
 	if len(list.Tools) < 6 {
 		s.t.Errorf("the gateway lists %d tools", len(list.Tools))
 	}
-	if text, refused := s.call(agent, "call_tool_read", map[string]any{"name": "mail:read_mail", "args": map[string]any{}}); refused || text != "read_mail" {
+	call := map[string]any{"name": "mail:read_mail", "args": map[string]any{}}
+	if text, refused := s.call(agent, "call_tool_read", call); refused || text != "read_mail" {
 		s.t.Errorf("call with %s: %s", version, text)
 	}
 	for _, function := range []string{"McpFunction", "SyncFunction", "AdminFunction"} {
-		name := s.run("cloudformation", "describe-stack-resource", "--stack-name", s.name, "--logical-resource-id", function, "--query", "StackResourceDetail.PhysicalResourceId", "--output", "text")
-		versions := strings.Fields(s.run("lambda", "list-versions-by-function", "--function-name", strings.TrimSpace(name), "--query", "Versions[].Version", "--output", "text"))
+		versions := strings.Fields(s.run("lambda list-versions-by-function --function-name %s "+
+			"--output text --query Versions[].Version", s.resources()[function]))
 		if len(versions) != published+1 { // and $LATEST
-			s.t.Errorf("%s has the versions %v after the deploy of %s, want %d", function, versions, version, published)
+			s.t.Errorf("%s has the versions %v after the deploy of %s, want %d",
+				function, versions, version, published)
 		}
 	}
 }

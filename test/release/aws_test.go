@@ -16,8 +16,10 @@ func awsArchives(t *testing.T) (all []artifact) {
 	paths, err := filepath.Glob(filepath.Join(folder, "..", ".tools", "release", "aws", "*.zip"))
 	require.OK(t, err)
 	for _, path := range paths {
-		arch := map[bool]string{true: "arm64", false: "amd64"}[strings.HasSuffix(path, "_arm64.zip")]
-		a := artifact{Name: filepath.Base(path), Path: path, Goos: "linux", Goarch: arch}
+		a := artifact{Name: filepath.Base(path), Path: path, Goos: "linux", Goarch: "amd64"}
+		if strings.HasSuffix(path, "_arm64.zip") {
+			a.Goarch = "arm64"
+		}
 		a.Extra.ID = "aws"
 		all = append(all, a)
 	}
@@ -39,14 +41,36 @@ func functions(t *testing.T, archive artifact) (all []artifact) {
 		files := unpack(t, zipped)
 		program := files["bootstrap"]
 		if len(files) != 1 || program.mode.Perm() != 0o755 {
-			t.Fatalf("%s: %s has %d files, and bootstrap the mode %v", archive.Name, name, len(files), program.mode)
+			t.Fatalf(
+				"%s: %s has %d files, and bootstrap the mode %v",
+				archive.Name,
+				name,
+				len(files),
+				program.mode,
+			)
 		}
 		if name == "functions/mcp.zip" && archive.Goarch == "arm64" && len(file.data) > maxMCPZip {
-			t.Errorf("%s has %d bytes, want <= %d: go tool nm -size says what grew", name, len(file.data), maxMCPZip)
+			t.Errorf(
+				"%s has %d bytes, want <= %d: go tool nm -size says what grew",
+				name,
+				len(file.data),
+				maxMCPZip,
+			)
 		}
-		a := artifact{Name: name, Path: filepath.Join(t.TempDir(), "bootstrap"), Goos: "linux", Goarch: archive.Goarch}
+		a := artifact{
+			Name:   name,
+			Path:   filepath.Join(t.TempDir(), "bootstrap"),
+			Goos:   "linux",
+			Goarch: archive.Goarch,
+		}
 		require.OK(t, os.WriteFile(a.Path, program.data, 0o600))
-		t.Logf("%s: %s, %.1f MB, %.1f MB unpacked", archive.Name, name, float64(len(file.data))/1e6, float64(len(program.data))/1e6)
+		t.Logf(
+			"%s: %s, %.1f MB, %.1f MB unpacked",
+			archive.Name,
+			name,
+			float64(len(file.data))/1e6,
+			float64(len(program.data))/1e6,
+		)
 		all = append(all, a)
 	}
 	if len(all) != 4 {

@@ -81,7 +81,8 @@ func TestBills(t *testing.T) {
 				t.Errorf("%s: the SBOM has no license of %s", a.Name, m.Path)
 			}
 		}
-		if strings.Contains(string(text), filepath.Dir(a.Path)) || strings.Contains(string(text), os.TempDir()+"/") {
+		if strings.Contains(string(text), filepath.Dir(a.Path)) ||
+			strings.Contains(string(text), os.TempDir()+"/") {
 			t.Errorf("%s: the SBOM names the folder of its build", a.Name)
 		}
 		t.Logf("%s: %d packages of %d linked modules, %d of them required by go.mod itself", a.Name, len(b.Packages), len(modules), ours)

@@ -66,6 +66,8 @@ Resources:
       Timeout: 1
 `
 
+var alsoPacked = strings.Fields("LICENSE NOTICE README.md infra/b.yaml infra/rights/role.yaml")
+
 var allPrograms = programs("mcp", "sync", "admin", "hook")
 
 // programs returns a folder with programs of these names.
@@ -80,7 +82,7 @@ func programs(names ...string) fs.FS {
 // repository returns a repository with the template.
 func repository(template string) fstest.MapFS {
 	all := fstest.MapFS{"template.yaml": {Data: []byte(template)}}
-	for _, name := range strings.Fields("LICENSE NOTICE README.md infra/b.yaml infra/rights/role.yaml infra/unused.yaml") {
+	for _, name := range append(alsoPacked, "infra/unused.yaml") {
 		all[name] = &fstest.MapFile{Data: []byte("the file " + name)}
 	}
 	all["infra/a.yaml"] = &fstest.MapFile{Data: []byte("      TemplateURL: b.yaml\n")}
@@ -112,13 +114,17 @@ func TestPack(t *testing.T) {
 	files := unzip(t, archive, 0o644)
 	for _, name := range []string{"mcp", "sync"} {
 		zipped := files["functions/"+name+".zip"]
-		if diff := cmp.Diff(map[string]string{"bootstrap": "the program " + name}, unzip(t, []byte(zipped), 0o755)); diff != "" {
+		want := map[string]string{"bootstrap": "the program " + name}
+		if diff := cmp.Diff(want, unzip(t, []byte(zipped), 0o755)); diff != "" {
 			t.Errorf("zip of %s (-want +got):\n%s", name, diff)
 		}
 		delete(files, "functions/"+name+".zip")
 	}
-	want := map[string]string{"template.yaml": packed, "infra/a.yaml": "      TemplateURL: b.yaml\n"}
-	for _, name := range strings.Fields("LICENSE NOTICE README.md infra/b.yaml infra/rights/role.yaml") {
+	want := map[string]string{
+		"template.yaml": packed,
+		"infra/a.yaml":  "      TemplateURL: b.yaml\n",
+	}
+	for _, name := range alsoPacked {
 		want[name] = "the file " + name
 	}
 	if diff := cmp.Diff(want, files); diff != "" {
@@ -143,31 +149,35 @@ func TestPackRepository(t *testing.T) {
 			t.Errorf("the archive has no program %s", name)
 		}
 	}
-	if text := files["template.yaml"]; strings.Contains(text, "makefile") || strings.Contains(text, "CodeUri: .\n") || strings.Contains(text, "x86_64") {
+	if text := files["template.yaml"]; strings.Contains(text, "makefile") ||
+		strings.Contains(text, "CodeUri: .\n") ||
+		strings.Contains(text, "x86_64") {
 		t.Errorf("the template still needs a build, or accepts another processor:\n%s", text)
 	}
 }
 
 func TestPackRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
-		source, programs fs.FS
-		arch, want       string
+		old, new string // what differs in the template
+		programs fs.FS
+		arch     string
+		want     string
 	}{
-		"processor":      {repository(small), allPrograms, "amd64", `the processor "amd64" is neither arm64 nor x86_64`},
-		"no processor":   {repository(small), allPrograms, "", `the processor ""`},
-		"parameter":      {repository(strings.ReplaceAll(small, "[arm64, x86_64]", "[arm64]")), allPrograms, "arm64", "no parameter, or several"},
-		"no function":    {repository(strings.ReplaceAll(small, "    Type: AWS::Serverless::Function\n", "")), allPrograms, "arm64", "0 functions"},
-		"other form":     {repository(strings.ReplaceAll(small, "  WorkFunction:\n", "  Work:\n")), allPrograms, "arm64", "2 functions, but only 1"},
-		"no program":     {repository(small), programs("mcp"), "arm64", "open sync:"},
-		"other function": {repository(strings.ReplaceAll(small, "Work", "Other")), allPrograms, "arm64", "open other:"},
-		"no template":    {repository(strings.ReplaceAll(small, "infra/a.yaml", "infra/c.yaml")), allPrograms, "arm64", "open infra/c.yaml:"},
-		"path outside":   {repository(strings.ReplaceAll(small, "infra/a.yaml", "../a.yaml")), allPrograms, "arm64", "open ../a.yaml:"},
-		"no repository":  {fstest.MapFS{}, allPrograms, "arm64", "open LICENSE:"},
+		"processor":      {"", "", allPrograms, "amd64", `the processor "amd64" is neither`},
+		"no processor":   {"", "", allPrograms, "", `the processor ""`},
+		"parameter":      {"[arm64, x86_64]", "[arm64]", allPrograms, "arm64", "no parameter, or"},
+		"no function":    {"AWS::Serverless", "AWS::Lambda", allPrograms, "arm64", "0 functions"},
+		"other form":     {"WorkFunction:", "Work:", allPrograms, "arm64", "2 functions, but"},
+		"no program":     {"", "", programs("mcp"), "arm64", "open sync:"},
+		"other function": {"Work", "Other", allPrograms, "arm64", "open other:"},
+		"no template":    {"infra/a.yaml", "infra/c.yaml", allPrograms, "arm64", "open infra/c"},
+		"path outside":   {"infra/a.yaml", "../a.yaml", allPrograms, "arm64", "open ../a.yaml:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			archive, err := pack(test.source, test.programs, test.arch)
+			source := repository(strings.ReplaceAll(small, test.old, test.new))
+			archive, err := pack(source, test.programs, test.arch)
 			if err == nil || !strings.Contains(err.Error(), test.want) || archive != nil {
-				t.Errorf("pack returns %d bytes and %v, want the error %q", len(archive), err, test.want)
+				t.Errorf("pack returns %d bytes and %v, want %q", len(archive), err, test.want)
 			}
 		})
 	}
