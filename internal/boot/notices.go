@@ -107,10 +107,10 @@ func (p *Program) notifySync(ctx context.Context, servers []catalog.ServerReport
 }
 
 // notifyRequest notifies people of a request that an agent opened.
-func (p *Program) notifyRequest(ctx context.Context, agent string, r request.Request) {
+func (p *Program) notifyRequest(ctx context.Context, agent string, r request.Request, tier tool.Tier, findings int) {
 	p.Notifier.Notify(ctx, notify.Event{
 		Kind: notify.RequestMade, At: r.Opened, Server: r.Server, Items: []tool.ID{r.Item()},
-		Agent: agent, Request: r.ID, OneCall: r.OneCall(),
+		Agent: agent, Request: r.ID, OneCall: r.OneCall(), Tier: tier.String(), Findings: findings,
 	})
 }
 
@@ -121,11 +121,16 @@ func eventsOf(s catalog.ServerReport) (events []notify.Event) {
 	for _, kind := range []notify.Kind{notify.Changed, notify.New} {
 		e := notify.Event{Kind: kind, Server: s.Name, Path: page}
 		id := []string{string(kind), s.Name}
+		rated, tier := true, tool.Read
 		for _, n := range s.News {
 			if n.New == (kind == notify.New) {
 				e.Items = append(e.Items, n.ID)
+				rated, tier, e.Findings = rated && n.IsRated, min(tier, n.Tier), e.Findings+n.Findings
 				id = append(id, n.ID.Key(), strconv.FormatInt(n.Rev, 10))
 			}
+		}
+		if rated {
+			e.Tier = tier.String()
 		}
 		if e.ID = notify.IDOf(id...); len(e.Items) > 0 {
 			events = append(events, e)

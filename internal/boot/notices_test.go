@@ -127,11 +127,12 @@ func TestSyncSendsNotices(t *testing.T) {
 	both := []string{fmt.Sprintf(`"git": {"url": %q}`, git.URL), fmt.Sprintf(`"mail": {"url": %q, "approval": "manual"}`, mail.URL)}
 	o.configure(o.with("", both...))
 	one, two := o.Program, o.more()
-	o.want(one, "the first list of git is approved automatically", "Server `mail` lists 1 new item: `mail:send`.")
+	o.want(one, "the first list of git is approved automatically", "Server `mail` lists 1 new item: `mail:send` (tier destructive, 1 finding).")
 	o.want(one, "no change")
 	o.want(two, "no change, in another process")
 	git.SetTools(define("push@2", "pull@2", "fetch", "tag"))
-	o.want(two, "changed and new items", "Server `git` changed 2 definitions: `git:pull`, `git:push`.", "Server `git` lists 2 new items: `git:fetch`, `git:tag`.")
+	o.want(two, "changed and new items", "Server `git` changed 2 definitions: `git:pull`, `git:push` (tier destructive, 4 findings).",
+		"Server `git` lists 2 new items: `git:fetch`, `git:tag` (tier destructive, 2 findings).")
 	o.want(one, "another process has sent the notice")
 	var many []string
 	for n := range 50 {
@@ -139,13 +140,13 @@ func TestSyncSendsNotices(t *testing.T) {
 	}
 	mail.SetTools(define(many...))
 	got := o.sync(one)
-	if len(got) != 1 || !strings.Contains(got[0], "lists 50 new items: `mail:t00`, ") || !strings.HasSuffix(got[0], "`mail:t19` and 30 more.") {
+	if len(got) != 1 || !strings.Contains(got[0], "lists 50 new items: `mail:t00`, ") || !strings.HasSuffix(got[0], "`mail:t19` and 30 more (tier destructive, 50 findings).") {
 		t.Errorf("50 tools: %q", got)
 	}
 	git.SetTools(define("push", "pull", "fetch", "tag"))
-	o.want(one, "back to the old definition", "Server `git` changed 2 definitions: `git:pull`, `git:push`.")
+	o.want(one, "back to the old definition", "Server `git` changed 2 definitions: `git:pull`, `git:push` (tier destructive, 2 findings).")
 	git.SetTools(define("push@2", "pull@2", "fetch", "tag"))
-	o.want(two, "the same change again", "Server `git` changed 2 definitions: `git:pull`, `git:push`.")
+	o.want(two, "the same change again", "Server `git` changed 2 definitions: `git:pull`, `git:push` (tier destructive, 4 findings).")
 	for _, raw := range o.raw {
 		if strings.Contains(raw, "IGNORE") || strings.Contains(raw, "channel") || strings.Contains(raw, git.Addr()) {
 			t.Errorf("a message contains text of a server: %s", raw)
@@ -290,10 +291,10 @@ func TestNoticeOfRequest(t *testing.T) {
 	var told noticeLog
 	opened := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := &Program{Notifier: &told}
-	p.notifyRequest(t.Context(), "token:ci", request.Request{ID: "R-7KQ2M4XD", Server: "git", Tool: "push", Opened: opened})
+	p.notifyRequest(t.Context(), "token:ci", request.Request{ID: "R-7KQ2M4XD", Server: "git", Tool: "push", Opened: opened}, tool.Write, 2)
 	want := noticeLog{{
 		Kind: notify.RequestMade, At: opened, Server: "git", Items: []tool.ID{{Server: "git", Name: "push"}},
-		Agent: "token:ci", Request: "R-7KQ2M4XD",
+		Agent: "token:ci", Request: "R-7KQ2M4XD", Tier: "write", Findings: 2,
 	}}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error("(-want +got)", diff)

@@ -45,6 +45,6 @@ func TestServeSendsNotices(t *testing.T) {
 	require.OK(t, left.Close())
 	start(t, dir)
 	local.Until(t, "a notice from before the end is sent", func() bool {
-		return room.count("Agent `ci` asks for `git:git_push` (R-7KQ2M4XD).") == 1
+		return room.count("Agent `ci` asks for `git:git_push` (R-7KQ2M4XD") == 1
 	})
 }

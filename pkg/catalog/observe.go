@@ -330,6 +330,6 @@ func (u *unit) count(d observation, before, after *approval.Record) {
 	// The first list of a new server is not news for the operator, and neither is an item of a
 	// server that only has a new name.
 	if baseline := after.By == approval.Sync && after.State == approval.Approved; before != nil || d.seen.From == nil && !baseline {
-		c.News = append(c.News, News{after.ID(), before == nil, after.Rev})
+		c.News = append(c.News, News{ID: after.ID(), New: before == nil, Rev: after.Rev})
 	}
 }

@@ -58,6 +58,12 @@ type News struct {
 	ID  tool.ID
 	New bool
 	Rev int64 // of its record
+
+	// Tier and Findings are of the item in the new catalog, if IsRated is set. Otherwise the catalog
+	// does not have the item yet, as after the load of a worker.
+	IsRated  bool
+	Tier     tool.Tier
+	Findings int
 }
 
 // ServerTotals are the public numbers of a [ServerReport].

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // errRestart says that another sync has moved the catalog, and that this run must begin again: the
@@ -225,6 +226,22 @@ func (r *run) reportOf(l *serverRun) ServerReport {
 	return c
 }
 
+// rate sets the tier and the findings of the items that the catalog has.
+func (r *run) rate(l *serverRun, news []News) {
+	for n, item := range news {
+		i, ok := r.snap.Find(item.ID)
+		if !ok {
+			continue
+		}
+		tier := tool.Read
+		if item.ID.Kind == tool.Tool {
+			tier = l.server.Override(item.ID.Name, r.snap.Annotations(i)).Tier()
+		}
+		_, rev, _, _ := r.snap.ApprovalState(i)
+		news[n].IsRated, news[n].Tier, news[n].Findings = rev >= item.Rev, tier, len(r.snap.Findings(i))
+	}
+}
+
 // logRefused logs the refused definitions of a server, if they are not the same as before.
 func (r *run) logRefused(ctx context.Context, l *serverRun) {
 	refused := l.outcome.Refused
@@ -250,6 +267,7 @@ func (r *run) finish(ctx context.Context, err error) {
 		if r.snap != nil {
 			s, _ := r.snap.Server(c.Name)
 			c.Tools, c.Items = s.Tools, s.Items
+			r.rate(l, c.News)
 		}
 		rep.Servers = append(rep.Servers, c)
 		rep.New += c.New

@@ -103,7 +103,9 @@ func (s *Session) open(ctx context.Context, r request.Request, arguments json.Ra
 	if err != nil {
 		return request.Request{}, false, err
 	}
-	s.g.o.OnRequest(ctx, agent.ID, open)
+	if i, ok := s.view.Find(open.Item()); ok {
+		s.g.o.OnRequest(ctx, agent.ID, open, s.view.Tier(i), len(s.view.Findings(i)))
+	}
 	return open, true, nil
 }
 

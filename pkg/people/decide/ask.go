@@ -155,10 +155,14 @@ func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) 
 	o.ID = id
 	unrecorded := d.Record(ctx, o.line(audit.ActionAsked, strings.TrimSpace(w.Why))) != nil
 	if added {
-		d.o.Notifier.Notify(ctx, notify.Event{
+		e := notify.Event{
 			Kind: notify.RequestMade, At: d.o.Now().UTC(), Server: o.Server, Items: []tool.ID{o.Item()},
 			Agent: o.agent.ID, Request: id, OneCall: o.OneCall(),
-		})
+		}
+		if s.listed {
+			e.Tier, e.Findings = s.m.v.Tier(s.i).String(), len(s.m.v.Findings(s.i))
+		}
+		d.o.Notifier.Notify(ctx, e)
 	}
 	out, err := d.Asking(ctx, id)
 	out.Unrecorded = unrecorded

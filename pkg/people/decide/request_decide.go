@@ -145,10 +145,14 @@ func (d *Service) afterDecision(ctx context.Context, dec RequestDecision, done d
 		}
 	}
 	o := done.all[0]
+	var also []string
+	for _, other := range done.all[1:] {
+		also = append(also, other.ID)
+	}
 	d.o.Notifier.Notify(ctx, notify.Event{
 		Kind: notify.Decided, At: d.o.Now().UTC(), Server: o.Server, Items: []tool.ID{o.Item()},
 		Agent: o.agent.ID, Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict),
-		By: ActorOf(ctx).Name, Waiting: len(done.all),
+		Also: also, By: ActorOf(ctx).Name, Waiting: len(done.all),
 	})
 	return unrecorded
 }

@@ -101,6 +101,14 @@ func TestRaceOnJoinedRequests(t *testing.T) {
 		if len(all[won].r.Unsettled) > 0 || len(f.events()) != len(ids) {
 			t.Errorf("unsettled %q, events %q", all[won].r.Unsettled, f.events())
 		}
+		// The one notice names all requests, so each earlier notice has its outcome.
+		var named []string
+		for _, e := range f.told.events {
+			named = append(append(named, e.Request), e.Also...)
+		}
+		if slices.Sort(named); !slices.Equal(named, slices.Sorted(slices.Values(ids))) {
+			t.Errorf("the notices name %q, want %q", named, ids)
+		}
 		if got := f.told.take(); len(got) != 1 {
 			t.Errorf("notices %q, want one", got)
 		}

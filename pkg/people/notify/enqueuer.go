@@ -25,7 +25,7 @@ type Enqueuer struct {
 // Notify implements [Notifier]. It stores nothing if no target wants the event. If Wake fails, the
 // next sync sends the event.
 func (p *Enqueuer) Notify(ctx context.Context, e Event) {
-	if !slices.ContainsFunc(p.Targets(), func(t config.Notify) bool { return wants(t, e.Kind) }) {
+	if !slices.ContainsFunc(p.Targets(), func(t config.Notify) bool { return wants(t, e) }) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTime)
@@ -60,5 +60,8 @@ func (p *Enqueuer) Notify(ctx context.Context, e Event) {
 	}
 }
 
-// wants reports whether a target wants events of a kind.
-func wants(t config.Notify, k Kind) bool { return slices.Contains(t.Events, string(k)) }
+// wants reports whether a target wants an event: its kind, and its server.
+func wants(t config.Notify, e Event) bool {
+	return slices.Contains(t.Events, string(e.Kind)) &&
+		(len(t.Servers) == 0 || slices.Contains(t.Servers, e.Server))
+}

@@ -77,9 +77,9 @@ func subjectOf(e Event) string {
 func lineOf(e Event) []word {
 	switch e.Kind {
 	case Changed:
-		return append([]word{own("Server "), named(e.Server), own(" changed " + e.count("definition") + ": ")}, append(e.items(), own("."))...)
+		return append([]word{own("Server "), named(e.Server), own(" changed " + e.count("definition") + ": ")}, append(e.items(), e.about())...)
 	case New:
-		return append([]word{own("Server "), named(e.Server), own(" lists " + e.count("new item") + ": ")}, append(e.items(), own("."))...)
+		return append([]word{own("Server "), named(e.Server), own(" lists " + e.count("new item") + ": ")}, append(e.items(), e.about())...)
 	case RequestMade:
 		return requestLine(e)
 	case Decided:
@@ -141,6 +141,9 @@ func decisionLine(e Event) []word {
 	}
 	if e.Waiting > 1 {
 		line = append(line, own(", together with "+text.Count(e.Waiting-1, "more request")))
+		for i, id := range e.Also {
+			line = append(line, own([]string{": ", ", "}[min(i, 1)]+requestID(id)))
+		}
 	}
 	return append(line, e.about())
 }
@@ -154,17 +157,33 @@ func serverDownLine(e Event) []word {
 	return append(line, named(status), own(". Its last known tools stay listed."))
 }
 
-// about names the request.
+// about ends a line with the id of the request, and with the tier and the findings of the items.
 func (e Event) about() word {
-	if e.Request == "" {
+	var parts []string
+	if e.Request != "" {
+		parts = append(parts, requestID(e.Request))
+	}
+	if tier, err := tool.ParseTier(e.Tier); err == nil {
+		found := "no findings"
+		if e.Findings > 0 {
+			found = text.Count(e.Findings, "finding")
+		}
+		parts = append(parts, "tier "+tier.String()+", "+found)
+	}
+	if parts == nil {
 		return own(".")
 	}
-	return own(" (" + strings.Map(func(r rune) rune { // an id has only these characters
+	return own(" (" + strings.Join(parts, "; ") + ").")
+}
+
+// requestID returns id without the characters that no id has.
+func requestID(id string) string {
+	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", r) {
 			return r
 		}
 		return -1
-	}, e.Request) + ").")
+	}, text.Clip(id, shownName))
 }
 
 // count returns how many items there are, with a noun.

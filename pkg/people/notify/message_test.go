@@ -18,7 +18,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(kind, "declined", "<!channel>", "`<https://evil.example|x>`", "@here\n*b*", "//evil.example", 3)
 	}
 	f.Fuzz(func(t *testing.T, kind, verdict, a, b, c, path string, n int) {
-		e := Event{Kind: Kind(kind), Verdict: verdict, Server: a, Agent: b, By: c, Request: a, File: b, Status: outcome.Status(c), Reason: a, Path: path, Faults: n, Waiting: n % 3, More: n}
+		e := Event{Kind: Kind(kind), Verdict: verdict, Server: a, Agent: b, By: c, Request: a, File: b, Status: outcome.Status(c), Reason: a, Path: path, Faults: n, Waiting: n % 3, More: n, Also: []string{a, b}, Tier: verdict, Findings: n}
 		for range min(max(n, 0), 30) {
 			e.Items = append(e.Items, tool.ID{Server: a, Name: b}, tool.ID{Server: c, Name: a, Kind: tool.Resource})
 		}

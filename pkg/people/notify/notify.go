@@ -47,6 +47,7 @@ type Event struct {
 	Request string    `json:"request,omitempty"` // id
 	OneCall bool      `json:"one_call,omitempty"`
 	Verdict string    `json:"verdict,omitempty"` // of the kind decided
+	Also    []string  `json:"also,omitempty"`    // ids of further requests that the same decision answers
 	By      string    `json:"by,omitempty"`      // who decided, or made the request for the agent
 	Path    string    `json:"path"`              // of the page, below the gateway's address; "": the page of the event's request
 
@@ -56,6 +57,11 @@ type Event struct {
 	Faults  int            `json:"faults,omitempty"`  // of config_refused: number of faults
 	Stays   bool           `json:"stays,omitempty"`   // of config_refused: an earlier version is in use
 	Waiting int            `json:"waiting,omitempty"` // number of requests that the event is about
+
+	// Tier is the strongest tier of the items, and Findings is their number of findings. "" and 0:
+	// the sender of the event does not know them.
+	Tier     string `json:"tier,omitempty"`
+	Findings int    `json:"findings,omitempty"`
 }
 
 // A Notifier accepts events for people. It does not wait for the delivery. If it cannot accept an
@@ -99,7 +105,8 @@ func (e Event) Fit(now time.Time) Event {
 	if over := len(e.Items) - MaxItems; over > 0 {
 		e.Items, e.More = e.Items[:MaxItems:MaxItems], e.More+over
 	}
-	for _, s := range []*string{&e.Server, &e.Agent, &e.Request, &e.Verdict, &e.By, &e.Reason, &e.File} {
+	e.Also = e.Also[:min(len(e.Also), MaxItems)]
+	for _, s := range []*string{&e.Server, &e.Agent, &e.Request, &e.Verdict, &e.By, &e.Reason, &e.File, &e.Tier} {
 		*s = text.Clip(*s, maxName)
 	}
 	e.Status = outcome.Status(text.Clip(string(e.Status), maxName))

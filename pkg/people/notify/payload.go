@@ -51,13 +51,16 @@ type hookData struct {
 	Request string         `json:"request,omitempty"`
 	OneCall bool           `json:"one_call,omitempty"`
 	Verdict string         `json:"verdict,omitempty"`
+	Also    []string       `json:"also,omitempty"`
 	By      string         `json:"by,omitempty"`
 	Status  outcome.Status `json:"status,omitempty"`
 	Reason  string         `json:"reason,omitempty"`
 	File    string         `json:"file,omitempty"`
 	Faults  int            `json:"faults,omitempty"`
 	Waiting int            `json:"waiting,omitempty"`
-	Text    string         `json:"text"` // the line for people
+	Tier    string         `json:"tier,omitempty"`
+	Found   *int           `json:"findings,omitempty"` // if the tier is known
+	Text    string         `json:"text"`               // the line for people
 	Link    string         `json:"link,omitempty"`
 }
 
@@ -65,7 +68,10 @@ type hookData struct {
 func hookBody(e Event, m message) ([]byte, error) {
 	d := hookData{
 		Server: e.Server, More: e.More, Agent: e.Agent, Request: e.Request, OneCall: e.OneCall, Verdict: e.Verdict, By: e.By,
-		Status: e.Status, Reason: e.Reason, File: e.File, Faults: e.Faults, Waiting: e.Waiting, Text: m.plain(), Link: m.link,
+		Also: e.Also, Tier: e.Tier, Status: e.Status, Reason: e.Reason, File: e.File, Faults: e.Faults, Waiting: e.Waiting, Text: m.plain(), Link: m.link,
+	}
+	if e.Tier != "" {
+		d.Found = &e.Findings
 	}
 	for _, id := range e.Items {
 		d.Items = append(d.Items, text.Clip(id.String(), maxItem))

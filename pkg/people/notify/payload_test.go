@@ -31,11 +31,11 @@ func samples() []notify.Event {
 	for n := range 40 {
 		many = append(many, fmt.Sprintf("tool_%d", n))
 	}
-	asked := notify.Event{ID: "1", Kind: notify.RequestMade, Server: "git", Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"}
+	asked := notify.Event{ID: "1", Kind: notify.RequestMade, Server: "git", Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD", Tier: "write", Findings: 2}
 	call := asked
-	call.OneCall, call.By = true, "kim"
+	call.OneCall, call.By, call.Findings = true, "kim", 0
 	all := []notify.Event{
-		{Kind: notify.Changed, Server: "git", Items: tools("git_push", "git_commit"), Path: "/admin/servers/git"},
+		{Kind: notify.Changed, Server: "git", Items: tools("git_push", "git_commit"), Path: "/admin/servers/git", Tier: "destructive", Findings: 1},
 		{Kind: notify.New, Server: "git", Items: tools(many...), Path: "/admin/servers/git"},
 		asked, call,
 		{Kind: notify.RequestMade, Waiting: 37, Path: "/admin/requests"},
@@ -44,7 +44,7 @@ func samples() []notify.Event {
 		all = append(all, notify.Event{Kind: notify.Decided, Server: "git", Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Verdict: verdict, By: "kim", Path: "/admin/requests/R-7KQ2M4XD"})
 	}
 	return append(all,
-		notify.Event{Kind: notify.Decided, Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Verdict: "approved", By: "kim", Waiting: 4, Path: "/admin/requests/R-7KQ2M4XD"},
+		notify.Event{Kind: notify.Decided, Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Verdict: "approved", By: "kim", Waiting: 3, Also: []string{"R-9DPM2B4J", "R-<@U1>3K"}, Path: "/admin/requests/R-7KQ2M4XD"},
 		notify.Event{Kind: notify.ServerDown, Server: "git", Status: outcome.Transient, Reason: outcome.ReasonTimeout, Path: "/admin/servers/git"},
 		notify.Event{Kind: notify.ConfigRefused, File: "config/mcp_config.json", Faults: 3, Stays: true, Path: "/admin/health"},
 		notify.Event{Kind: notify.SignInEnded, Server: "git", Status: outcome.Denied, Reason: outcome.ReasonCredentialExpired, Path: "/admin/servers/git"},
@@ -144,10 +144,10 @@ func TestMessagesOfTheDocs(t *testing.T) {
 	o := newOffice(t, slack(room.URL))
 	item := func(server, name string) tool.ID { return tool.ID{Server: server, Name: name} }
 	for i, e := range []notify.Event{
-		{Kind: notify.RequestMade, Agent: "ci", Items: tools("git_push"), Request: "R-7KQ2M4XD"},
-		{Kind: notify.RequestMade, Agent: "ci", Items: []tool.ID{item("pay", "refund")}, OneCall: true, Request: "R-9DPM2B4J"},
+		{Kind: notify.RequestMade, Agent: "ci", Items: tools("git_push"), Request: "R-7KQ2M4XD", Tier: "write", Findings: 2},
+		{Kind: notify.RequestMade, Agent: "ci", Items: []tool.ID{item("pay", "refund")}, OneCall: true, Request: "R-9DPM2B4J", Tier: "destructive"},
 		{Kind: notify.Decided, Verdict: "declined", By: "kim", Agent: "ci", Items: tools("git_push"), Request: "R-7KQ2M4XD"},
-		{Kind: notify.Changed, Server: "git", Items: tools("git_push", "git_commit")},
+		{Kind: notify.Changed, Server: "git", Items: tools("git_push", "git_commit"), Tier: "destructive", Findings: 1},
 		{Kind: notify.New, Server: "git", Items: append(tools("tag", "fetch"), tool.ID{Server: "git", Name: "review", Kind: tool.Prompt})},
 		{Kind: notify.ServerDown, Server: "git", Status: outcome.Transient, Reason: outcome.ReasonTimeout},
 		{Kind: notify.ConfigRefused, File: "config/mcp_config.json", Faults: 3, Stays: true},

@@ -206,11 +206,7 @@ func (r *run) take(ctx context.Context, batch []Notice) error {
 	if len(claimed) == 0 {
 		return failed
 	}
-	e := claimed[0].Event
-	if len(claimed) > 1 {
-		e = digest(claimed)
-	}
-	done, again := r.deliverAll(ctx, e, claimed)
+	done, again := r.deliverAll(ctx, claimed)
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), reserve)
 	defer cancel()
 	for _, n := range claimed {
@@ -219,8 +215,12 @@ func (r *run) take(ctx context.Context, batch []Notice) error {
 	return failed
 }
 
-// digest returns one event for many requests. Its id depends on all of them.
-func digest(notices []Notice) Event {
+// eventOf returns the event of a notice, or one event for many requests. The id of the latter
+// depends on all of them.
+func eventOf(notices []Notice) Event {
+	if len(notices) == 1 {
+		return notices[0].Event
+	}
 	ids := []string{"digest"}
 	for _, n := range notices {
 		ids = append(ids, n.Event.ID)
@@ -228,19 +228,26 @@ func digest(notices []Notice) Event {
 	return Event{ID: IDOf(ids...), Kind: RequestMade, At: notices[len(notices)-1].Event.At, Waiting: len(notices), Path: "/admin/requests"}
 }
 
-// deliverAll sends the event concurrently to the targets that want it and do not have it yet. It
-// returns the keys of the finished targets, and the minimum wait before a retry for the others.
-func (r *run) deliverAll(ctx context.Context, e Event, notices []Notice) (done []string, again time.Duration) {
-	m := messageOf(e, r.o.BaseURL)
+// deliverAll sends to each target, concurrently, one message about the notices that the target
+// wants and does not have yet. It returns the keys of the finished targets, and the minimum wait
+// before a retry for the others.
+func (r *run) deliverAll(ctx context.Context, notices []Notice) (done []string, again time.Duration) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	over := slices.ContainsFunc(notices, r.expired) // an expired notice is the only one of its batch
 	for _, t := range r.targets {
-		if !wants(t.Notify, e.Kind) || !slices.ContainsFunc(notices, func(n Notice) bool { return !n.IsDone(t.key) }) {
+		var its []Notice
+		for _, n := range notices {
+			if t.isOpen(n) {
+				its = append(its, n)
+			}
+		}
+		if len(its) == 0 {
 			continue
 		}
 		wg.Go(func() {
-			why := r.deliver(ctx, t, e, m, over)
+			e := eventOf(its)
+			why := r.deliver(ctx, t, e, messageOf(e, r.o.BaseURL), over)
 			mu.Lock()
 			defer mu.Unlock()
 			var f *failure
@@ -302,9 +309,8 @@ func (r *run) settle(ctx context.Context, n Notice, done []string, again time.Du
 			n.Done = append(n.Done, key)
 		}
 	}
-	open := func(t *target) bool { return wants(t.Notify, n.Event.Kind) && !n.IsDone(t.key) }
 	var err error
-	if slices.ContainsFunc(r.targets, open) && !r.expired(n) {
+	if slices.ContainsFunc(r.targets, func(t *target) bool { return t.isOpen(n) }) && !r.expired(n) {
 		again = max(again, min(firstAgain<<min(n.Tries, 10), maxAgain))
 		n.Tries++
 		n.Due = r.o.Now().Add(again).UTC().Truncate(time.Microsecond)

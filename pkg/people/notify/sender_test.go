@@ -46,6 +46,35 @@ func TestEachTargetGetsItsEvents(t *testing.T) {
 	}
 }
 
+// A target with servers gets only the events about them: not another server's, and none without a
+// server. If many requests wait, its one message counts the requests that it may get.
+func TestTargetsOfServers(t *testing.T) {
+	all, git := newStub(t), newStub(t)
+	narrow := slack(git.URL)
+	narrow.Servers = []string{"git", "s1"}
+	o := newOffice(t, slack(all.URL), narrow)
+	o.put(t, event(1), event(2), notify.Event{Kind: notify.ConfigRefused, File: "config/policy.cedar"})
+	if sent := o.send(t); sent.Told != 4 || sent.Left > 0 || len(git.messages()) != 1 || !strings.Contains(git.messages()[0].body, "`s1`") {
+		t.Errorf("%+v; the target of the servers got %+v", sent, git.messages())
+	}
+	for i := range 30 {
+		o.put(t, notify.Event{Kind: notify.RequestMade, Server: []string{"git", "pay", "pay"}[i%3], Request: fmt.Sprint("R-", i)})
+	}
+	o.put(t, notify.Event{Kind: notify.RequestMade, Server: "pay", Request: "R-LAST"})
+	sent := o.send(t)
+	for _, at := range []struct {
+		stub *stub
+		want string
+	}{{all, "31 requests wait"}, {git, "10 requests wait"}} {
+		if got := at.stub.messages(); !strings.Contains(got[len(got)-1].body, at.want) {
+			t.Errorf("want %q, got %s", at.want, got[len(got)-1].body)
+		}
+	}
+	if sent.Told != 2 || sent.Left > 0 {
+		t.Errorf("%+v, want one message for each target", sent)
+	}
+}
+
 // Without targets, Send does not read the outbox.
 func TestSendToNobody(t *testing.T) {
 	o := newOffice(t)
@@ -359,7 +388,7 @@ func TestTopics(t *testing.T) {
 	if sent := o.send(t); sent.Told != 1 {
 		t.Errorf("%+v", sent)
 	}
-	want := []string{topic.Topic, "Portcullis: a request waits for a decision", "Agent \"ci\" asks for \"git:git_push\" (R-7KQ2M4XD).\n\nDecide: https://gate.example.com/admin/requests/R-7KQ2M4XD\n", "request"}
+	want := []string{topic.Topic, "Portcullis: a request waits for a decision", "Agent \"ci\" asks for \"git:git_push\" (R-7KQ2M4XD; tier write, 2 findings).\n\nDecide: https://gate.example.com/admin/requests/R-7KQ2M4XD\n", "request"}
 	if d := cmp.Diff(want, p.got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -39,6 +39,9 @@ type target struct {
 	fault   *failure
 }
 
+// isOpen reports whether the target wants the notice and does not have it yet.
+func (t *target) isOpen(n Notice) bool { return wants(t.Notify, n.Event) && !n.IsDone(t.key) }
+
 func (s *Sender) targets() (out []*target) {
 	for i, t := range s.o.Targets() {
 		out = append(out, &target{Notify: t, key: IDOf("target", t.Type, t.URL.Reveal(), t.Topic)[:12], name: fmt.Sprintf("notify[%d] (%s)", i, t.Type)})

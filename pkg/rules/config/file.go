@@ -91,11 +91,12 @@ type fileStop struct {
 
 // A fileNotify is one target of notify.
 type fileNotify struct {
-	Type   *string  `json:"type" jsonschema:"enum=slack,enum=webhook,enum=sns" jsonschema_description:"slack: an incoming webhook of Slack. webhook: a signed POST, as in Standard Webhooks. sns: a topic of Amazon SNS, such as for e-mail."`
-	URL    *string  `json:"url,omitempty" jsonschema_description:"For slack and webhook: the address; a reference ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}, or https."`
-	Secret *string  `json:"secret,omitempty" jsonschema_description:"For webhook: the signing secret, whsec_ and base64, or a reference to it."`
-	Topic  *string  `json:"topic,omitempty" jsonschema:"pattern=^arn:aws" jsonschema_description:"For sns: the topic's ARN. Only the functions on AWS send to it."`
-	Events []string `json:"events,omitempty" jsonschema:"minItems=1,enum=changed,enum=new,enum=request,enum=decided,enum=server_down,enum=config_refused,enum=connection_ended" jsonschema_description:"The events for this target; the default is all."`
+	Type    *string  `json:"type" jsonschema:"enum=slack,enum=webhook,enum=sns" jsonschema_description:"slack: an incoming webhook of Slack. webhook: a signed POST, as in Standard Webhooks. sns: a topic of Amazon SNS, such as for e-mail."`
+	URL     *string  `json:"url,omitempty" jsonschema_description:"For slack and webhook: the address; a reference ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}, or https."`
+	Secret  *string  `json:"secret,omitempty" jsonschema_description:"For webhook: the signing secret, whsec_ and base64, or a reference to it."`
+	Topic   *string  `json:"topic,omitempty" jsonschema:"pattern=^arn:aws" jsonschema_description:"For sns: the topic's ARN. Only the functions on AWS send to it."`
+	Events  []string `json:"events,omitempty" jsonschema:"minItems=1,enum=changed,enum=new,enum=request,enum=decided,enum=server_down,enum=config_refused,enum=connection_ended" jsonschema_description:"The events for this target; the default is all."`
+	Servers []string `json:"servers,omitempty" jsonschema:"minItems=1" jsonschema_description:"The servers for this target: it gets only events about them. The default is all servers, and events about no server."`
 }
 
 // fileGateway is the member gateway.

@@ -18,6 +18,10 @@ type Notify struct {
 	Secret secret.Text // of webhook: the signing secret, with the same references as URL
 	Topic  string      // of sns: its ARN
 	Events []string    // of [NotifyEvents]; never empty
+
+	// The target gets only events about these servers. Empty: it gets the events of all servers,
+	// and events without a server.
+	Servers []string
 }
 
 // NotifyEvents returns the events that people can get notices of.
@@ -85,7 +89,7 @@ func CheckTarget(s string) error {
 }
 
 // notify checks the targets of notices.
-func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node) {
+func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node, servers names) {
 	if len(list) > maxNotify {
 		c.fault(n, "notify", "has %d targets; there can be %d", len(list), maxNotify)
 		return
@@ -97,6 +101,7 @@ func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node) {
 			continue
 		}
 		t := c.target(f, at, path)
+		t.Servers = c.notifyServers(f, at, path, servers)
 		where := t.Type + " " + t.URL.Reveal() + t.Topic
 		if other, again := first[where]; again && !c.bad[at] && t.URL.Reveal()+t.Topic != "" {
 			c.fault(
@@ -243,6 +248,30 @@ func (c *checker) events(list []string, n *rawjson.Node, path string) []string {
 		}
 	}
 	return list
+}
+
+// notifyServers checks the servers of a target. It refuses the name of an unknown server: nobody
+// would get its events. It also refuses an event that is about no server.
+func (c *checker) notifyServers(f fileNotify, n *rawjson.Node, path string, servers names) []string {
+	at := n.Get("servers")
+	if at == nil || c.bad[at] {
+		return nil
+	}
+	where := JoinPath(path, "servers")
+	if len(f.Servers) == 0 {
+		c.fault(at, where, "is empty, so this target gets no events; leave it out for all servers")
+	}
+	for i, name := range f.Servers {
+		if !servers.has(name) {
+			c.fault(at.Kids[i], index(where, i), "there is no server %q in mcpServers", clip(name))
+		} else if slices.Contains(f.Servers[:i], name) {
+			c.fault(at.Kids[i], index(where, i), "%q is listed twice; remove one", name)
+		}
+	}
+	if i := slices.Index(f.Events, "config_refused"); i >= 0 && !c.bad[n.Get("events")] {
+		c.fault(n.Get("events").Kids[i], index(JoinPath(path, "events"), i), "is about no server, so a target with servers does not get it; remove it here, or remove servers")
+	}
+	return f.Servers
 }
 
 func textOr(s *string) string {

@@ -71,6 +71,15 @@ func TestNotifyFaults(t *testing.T) {
 		{"one address twice", []string{`{"type": "slack", "url": "${env:U}", "events": ["new"]}`, `{"type": "slack", "url": "${env:U}", "events": ["changed"]}`}, []string{
 			"notify[1]: has the address of notify[0]: people would get each notice twice; list all events in one target",
 		}},
+		{"servers", []string{
+			`{"type": "slack", "url": "${env:U}", "servers": ["s", "none", "s"]}`, `{"type": "slack", "url": "${env:V}", "servers": []}`,
+			`{"type": "slack", "url": "${env:W}", "servers": ["s"], "events": ["new", "config_refused"]}`, `{"type": "slack", "url": "${env:X}", "servers": "s"}`,
+		}, []string{
+			`notify[0].servers[1]: there is no server "none" in mcpServers`, `notify[0].servers[2]: "s" is listed twice; remove one`,
+			"notify[1].servers: is empty, so this target gets no events; leave it out for all servers",
+			"notify[2].events[1]: is about no server, so a target with servers does not get it; remove it here, or remove servers",
+			"notify[3].servers: want an array, found a string",
+		}},
 		{"too many", many, []string{"notify: has 21 targets; there can be 20"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -105,7 +105,7 @@ func (c *checker) config(f file, root *rawjson.Node) *Config {
 	c.gateway(cfg, f.Gateway, root.Get("gateway"))
 	c.audit(cfg, f.Audit, root.Get("audit"))
 	c.stop(cfg, f.Stop, root.Get("stop"), names)
-	c.notify(cfg, f.Notify, root.Get("notify"))
+	c.notify(cfg, f.Notify, root.Get("notify"), names)
 	c.words(cfg, f.Words, root.Get("words"), names)
 	return cfg
 }
