@@ -68,7 +68,7 @@ func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
 
 type bulkInput struct {
 	Body struct {
-		Action string     `json:"action" enum:"approve,block,disable,enable,carry" doc:"carry approves only definitions that were approved in another version of the same server"`
+		Action string     `json:"action" enum:"approve,block,disable,enable,undo,carry" doc:"undo reverts the last decision and needs the rev that it made; carry approves only definitions that were approved in another version of the same server"`
 		Items  []BulkItem `json:"items" nullable:"false" doc:"1 to 500"`
 		Note   string     `json:"note,omitempty" doc:"why, for all items, at most 4096 bytes"`
 		Tell   bool       `json:"tell,omitempty" doc:"agents may see the note, with your name"`

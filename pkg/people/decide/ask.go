@@ -147,6 +147,7 @@ func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) 
 	if err := refusesAsking(s); err != nil {
 		return Asking{}, err
 	}
+	defer d.storeOpen(nil, time.Time{})
 	id, added, err := d.ask(ctx, s, w)
 	if err != nil {
 		return Asking{}, refusedAsking(err)
@@ -277,6 +278,7 @@ func (d *Service) Withdraw(ctx context.Context, id string) (Asking, error) {
 		}
 		return Asking{}, conflict("the request is %s%s, and nothing was withdrawn: only an open request can be withdrawn", state, because(why))
 	}
+	defer d.storeOpen(nil, time.Time{})
 	_, err = request.ChangeList(ctx, d.o.Requests, s.one.agent, func(a request.List) (request.List, string, json.RawMessage, error) {
 		next, err := a.Change(s.one.ID, func(r *request.Request) {
 			if r.Ended.IsZero() {

@@ -210,7 +210,7 @@ func TestDecideAll(t *testing.T) {
 			action string
 			items  []decide.Item
 		}{
-			"for many items takes": {"undo", items("git:push")},
+			"for many items takes": {"unblock", items("git:push")},
 			"Choose at least one":  {"approve", nil},
 			"Choose at most 500":   {"approve", make([]decide.Item, decide.MaxItems+1)},
 			"nothing was decided:": {"", items("git:push")},

@@ -26,8 +26,8 @@ type Filter struct {
 	Finding string     `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,nested,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only items whose definition has this finding"`
 	Mine    string     `query:"mine" enum:"yes" doc:"yes: only items that you decide about"`
 	Q       string     `query:"q" maxLength:"200" doc:"words; each must be in the id, the title, the description or the name of a parameter or argument"`
-	Sort    string     `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: the highest risk first; newest, oldest: by the last change of the definition. Default: risk if status is pending_approval, else id"`
-	For     string     `query:"for" enum:"approve,block,disable,enable,carry" doc:"each item says why you cannot take this action on it now in a request about many items"`
+	Sort    string     `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: items for which agents ask first, then by server, the highest risk first; newest, oldest: by the last change of the definition. Default: risk if status is pending_approval, else id"`
+	For     string     `query:"for" enum:"approve,block,disable,enable,undo,carry" doc:"each item says why you cannot take this action on it now in a request about many items"`
 	Shown   ViewMethod `query:"shown" enum:"opened,printed,hash,seen,lock_file" doc:"with for: how you saw the definitions; absent: you did not see them"`
 }
 
@@ -180,6 +180,13 @@ func (f Filter) serverFilter(rights identity.Rights) func(server string) bool {
 	}
 	return rights.Decides
 }
+
+// IsByServer reports whether the items of a server follow each other in the list. In the order
+// [ByRisk], items for which agents ask come before all servers.
+func (f Filter) IsByServer() bool { return f.IsQueue() || f.order() == ByID }
+
+// IsQueue reports whether the list begins with the items for which agents ask.
+func (f Filter) IsQueue() bool { return f.order() == ByRisk }
 
 // order returns the sort order of the list.
 func (f Filter) order() string {

@@ -31,7 +31,7 @@ func TestListFindings(t *testing.T) {
 	f.Sync()
 	page, err := f.read("status=pending_approval")
 	require.OK(t, err)
-	if got := ids(page); !strings.HasPrefix(got, "git:status web:post ") { // the severe finding is first, although it is new and only reads
+	if got := ids(page); !strings.HasPrefix(got, "git:status git:log git:push web:post ") { // the severe finding is first, although it is new and only reads
 		t.Errorf("the queue is %s", got)
 	}
 	if r := page.Tools[0]; r.Findings == 0 || len(r.Severe) == 0 {

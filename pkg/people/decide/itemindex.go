@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,6 +95,9 @@ func (t *itemIndex) order(name string, v *state.View) *order {
 		for _, i := range o.list {
 			o.keys[i] = t.key(name, v, i)
 		}
+		if name == ByRisk {
+			o.groupByServer(v)
+		}
 		slices.SortStableFunc(o.list, func(x, y int) int { return cmp.Compare(o.keys[x], o.keys[y]) })
 	})
 	return o
@@ -117,7 +121,59 @@ func (t *itemIndex) key(name string, v *state.View, i int) int64 {
 	return 0
 }
 
-// risk returns the sort key of the order [ByRisk]: first items with severe findings, then items
+// orderFor returns the named order for a list. In the order [ByRisk], the items with askers come
+// before all others.
+func (t *itemIndex) orderFor(name string, askers map[tool.ID]int, v *state.View) *order {
+	o := t.order(name, v)
+	if name != ByRisk || len(askers) == 0 || len(o.keys) == 0 {
+		return o
+	}
+	out := &order{keys: slices.Clone(o.keys), list: make([]int, 0, len(o.list))}
+	for id := range askers {
+		if i, ok := v.Find(id); ok {
+			out.keys[i] -= requestedFirst
+		}
+	}
+	for _, first := range []bool{true, false} {
+		for _, i := range o.list {
+			if (out.keys[i] < 0) == first {
+				out.list = append(out.list, i)
+			}
+		}
+	}
+	return out
+}
+
+// groupByServer changes the keys so that the items of a server follow each other. The server with
+// the lowest key comes first.
+func (o *order) groupByServer(v *state.View) {
+	lowest := map[string]int64{}
+	for _, i := range o.list {
+		server := v.ID(i).Server
+		if key, ok := lowest[server]; !ok || o.keys[i] < key {
+			lowest[server] = o.keys[i]
+		}
+	}
+	servers := slices.SortedFunc(maps.Keys(lowest), func(a, b string) int {
+		return cmp.Or(cmp.Compare(lowest[a], lowest[b]), strings.Compare(a, b))
+	})
+	place := map[string]int64{}
+	for n, server := range servers {
+		place[server] = int64(n)
+	}
+	for _, i := range o.list {
+		o.keys[i] |= place[v.ID(i).Server] << serverBits
+	}
+}
+
+// serverBits is how many bits of a key of [ByRisk] are about the item itself. The bits above are
+// the place of its server, and requestedFirst is larger than all keys.
+const (
+	serverBits     = 32
+	requestedFirst = 1 << 62
+)
+
+// risk returns the sort key of an item in its server, in the order [ByRisk]: first items with severe findings, then items
 // that changed after an approval, then by tier and number of findings.
 func risk(s approval.State, tier tool.Tier, f findingSet) int64 {
 	rank := int64(slices.Index(States(), stateText(s)))

@@ -60,7 +60,7 @@ func TestListKinds(t *testing.T) {
 		"q=read+me":                             readme,
 		"q=tone":                                "wiki:prompt:sum_up",
 		"tier=destructive":                      "vault:open",
-		"status=pending_approval":               "vault:prompt:greet wiki:prompt:sum_up " + readme + " vault:open wiki:resource:file:///{path}",
+		"status=pending_approval":               "vault:prompt:greet vault:open wiki:prompt:sum_up " + readme + " wiki:resource:file:///{path}",
 	} {
 		page, err := f.read(query)
 		require.OK(t, err)

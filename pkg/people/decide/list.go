@@ -33,11 +33,15 @@ type Row struct {
 	Note     string    `json:"note,omitempty" doc:"note of that decision"`
 	TakesTwo bool      `json:"takes_two,omitempty" doc:"approving the current definition takes two people who signed in with the issuer"`
 	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people; it waits for the second"`
+	Asked    int       `json:"asked,omitempty" doc:"number of agents with an open request for it, up to 10 s old"`
 	Lost     bool      `json:"lost,omitempty" doc:"the store lost the record or had an older version, and nobody has settled which version applies"`
 
 	Obstacle *Obstruction `json:"obstacle,omitempty" doc:"only if the query has for: why you cannot take that action on the item now in a request about many items; absent: you can"`
 
 	Facts Facts `json:"-"` // used by [Obstacle]; set by [Service.Rows], and with [Filter.For]
+
+	// Unannotated says that a tool counts as destructive only because it has no annotations.
+	Unannotated bool `json:"-"`
 }
 
 // A Page is a page of the list that a [Filter] chooses.
@@ -83,7 +87,7 @@ func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	t := d.itemIndex(st, v)
 	out := Page{Mixed: t.mixed}
 	name := f.order()
-	o := t.order(name, v)
+	o := t.orderFor(name, d.askers(ctx), v)
 	start, err := o.start(name, p, v.ID)
 	if err != nil {
 		return Page{}, err
@@ -213,7 +217,7 @@ func (d *Service) Rows(ctx context.Context, ids []tool.ID) []Row {
 // everything: a decision is newer, records were lost, the first of two people may have approved, or
 // the row says what can be carried over.
 func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page []int, f Filter) []Row {
-	out := make([]Row, len(page))
+	out, askers := make([]Row, len(page)), d.askers(ctx)
 	all := st.Catalog != nil && st.Catalog.Current().Restored > 0 || f.For == ActionCarry
 	forEach(len(page), func(n int) {
 		i := page[n]
@@ -226,6 +230,7 @@ func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page
 			}
 		}
 		out[n] = d.rowOf(ctx, v, i, known, f)
+		out[n].Asked = askers[v.ID(i)]
 	})
 	return out
 }
@@ -246,7 +251,7 @@ func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.R
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
 		}
 	}
-	row.TakesTwo = v.NeedsFourEyes(t.ID.Server, t.Definition)
+	row.TakesTwo, row.Unannotated = v.NeedsFourEyes(t.ID.Server, t.Definition), isUnannotated(t.ID.Kind.String(), v.Hints(i))
 	for _, found := range v.Findings(i) {
 		if row.Findings++; found.Severe && !slices.Contains(row.Severe, found.Code) {
 			row.Severe = append(row.Severe, found.Code)
@@ -286,7 +291,7 @@ func (d *Service) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neigh
 		return n, nil
 	}
 	t := d.itemIndex(st, v)
-	o := t.order(f.order(), v)
+	o := t.orderFor(f.order(), d.askers(ctx), v)
 	chosen, before, _ := t.choose(f, f.serverFilter(ActorOf(ctx).Rights), v, o.list, o.after(o.keys[i], id.String(), v.ID))
 	n.Total = len(chosen)
 	// before counts the item itself if the list has it.

@@ -3,6 +3,7 @@ package decide_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -48,8 +50,8 @@ func TestList(t *testing.T) {
 	for query, want := range map[string]string{
 		"":                                "db:drop db:query db:vacuum git:log git:push git:status web:fetch web:post",
 		"status=&server=&q=":              "db:drop db:query db:vacuum git:log git:push git:status web:fetch web:post",
-		"status=pending_approval":         "db:drop db:query git:log git:push db:vacuum git:status",
-		"sort=risk":                       "db:drop db:query git:log git:push db:vacuum git:status web:post web:fetch",
+		"status=pending_approval":         "db:drop db:query db:vacuum git:log git:push git:status",
+		"sort=risk":                       "db:drop db:query db:vacuum git:log git:push git:status web:post web:fetch",
 		"state=changed":                   "db:drop db:query git:log",
 		"tier=destructive&sort=newest":    "git:push db:drop web:post",
 		"tier=destructive&sort=oldest":    "web:post db:drop git:push",
@@ -222,5 +224,39 @@ func TestListWithoutACatalog(t *testing.T) {
 	page, err := d.Console.Service.List(t.Context(), decide.Filter{}, decide.Paging{Limit: 50})
 	if err != nil || len(page.Tools) != 0 || page.Total != 0 || !slices.Equal(page.Facets.Status, []decide.Facet{}) {
 		t.Errorf("%+v, %v", page, err)
+	}
+}
+
+// Items for which agents ask come first, even on later pages and for the next item of a reviewer.
+// Requests for one call do not count.
+func TestListAsked(t *testing.T) {
+	f := newQueue(t)
+	for n, id := range []string{"git:status", "git:status", "web:post"} {
+		f.Asks(agentNamed(fmt.Sprint("agent-", n)), id, "", "")
+	}
+	f.Asks(agentNamed("agent-3"), "db:drop", "", `{"table":"users"}`)
+	page, err := f.read("status=pending_approval")
+	require.OK(t, err)
+	if want := "git:status db:drop db:query db:vacuum git:log git:push"; ids(page) != want || page.Tools[0].Asked != 2 || page.Tools[1].Asked != 0 {
+		t.Errorf("the queue is %s, %d agents ask for the first; want %s", ids(page), page.Tools[0].Asked, want)
+	}
+	var all []string
+	for next := ""; ; next = page.Next.Next {
+		page, err = f.read("status=pending_approval&limit=1&after=" + url.QueryEscape(next))
+		require.OK(t, err)
+		all = append(all, ids(page))
+		if page.Next.Next == "" {
+			break
+		}
+	}
+	if got := strings.Join(all, " "); got != "git:status db:drop db:query db:vacuum git:log git:push" {
+		t.Errorf("page by page: %s", got)
+	}
+	n, err := f.service.Neighbours(f.ctx, decide.Filter{Status: "pending_approval"}, gatewaytest.ID(t, "git:status"))
+	if err != nil || n.Place != 1 || n.Next.String() != "db:drop" {
+		t.Errorf("around git:status: %+v, %v", n, err)
+	}
+	if byID, err := f.read("server=git"); err != nil || ids(byID) != "git:log git:push git:status" {
+		t.Errorf("by id: %s, %v", ids(byID), err)
 	}
 }

@@ -64,6 +64,7 @@ func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecis
 	if dec.Verdict == request.Approved || dec.Verdict == request.Declined {
 		decide = d.decideForAll
 	}
+	defer d.storeOpen(nil, time.Time{})
 	done, err := decide(ctx, s, dec)
 	if err != nil {
 		return Request{}, err

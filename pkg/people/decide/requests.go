@@ -121,6 +121,9 @@ func (d *Service) Requests(ctx context.Context, open bool) (list []Request, all 
 		list, all = list[:maxRequests], false
 	}
 	joinAlike(list)
+	if open {
+		d.storeOpen(list, d.o.Now())
+	}
 	return list, all, nil
 }
 

@@ -121,6 +121,7 @@ type Service struct {
 		sync.Mutex
 		since time.Time // when the fault began that missingIssuer reports; zero: there is none
 	}
+	open    openRequests
 	changes review.Changes // cache of the changes that pages and lists have shown
 }
 

@@ -69,6 +69,14 @@ type Tool struct {
 	Facts Facts `json:"-"` // used by [Obstacle]
 }
 
+// Unannotated reports whether a tool counts as destructive only because it has no annotations.
+func (t Tool) Unannotated() bool { return isUnannotated(t.Kind, t.Annotations) }
+
+// isUnannotated reports whether no hint says which tier a tool has.
+func isUnannotated(kind string, a tool.Annotations) bool {
+	return kind == tool.Tool.String() && a.ReadOnlyHint == nil && a.DestructiveHint == nil
+}
+
 // A Denial is an operator's rule that denies an item.
 type Denial struct {
 	policy.Denial
