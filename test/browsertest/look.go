@@ -63,6 +63,15 @@ func (b *Tab) Scripts(on bool) {
 	}))
 }
 
+// Before runs a script in each page that loads later, before the page's own scripts.
+func (b *Tab) Before(script string) {
+	b.T.Helper()
+	b.do("a script for later pages", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return err
+	}))
+}
+
 // Fits fails the test if the page, or an element that it cuts off, is wider than the window.
 func (b *Tab) Fits() {
 	b.T.Helper()

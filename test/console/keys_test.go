@@ -46,6 +46,7 @@ func TestDecideByKeys(t *testing.T) {
 		switch {
 		case d.needsNote():
 			severe = append(severe, id)
+			d.armed()
 			tab.Press("a") // moves the focus to the note instead
 			tab.Until("the note has the focus", `document.activeElement.name === 'note'`)
 			if n := len(d.decided()); len(severe) == 1 && n > 0 {
@@ -53,12 +54,12 @@ func TestDecideByKeys(t *testing.T) {
 			}
 			tab.Type("ok")
 			tab.Press("Escape")
-			tab.Loads("a", func() { tab.Press("a") })
+			d.pressA()
 		case blocked == "" && slices.Contains(d.fleet.New, id):
 			blocked = id
 			tab.Loads("b", func() { tab.Press("b") })
 		default:
-			tab.Loads("a", func() { tab.Press("a") })
+			d.pressA()
 		}
 	}
 	presses := tab.Presses()
@@ -68,6 +69,44 @@ func TestDecideByKeys(t *testing.T) {
 	}
 	t.Logf("%d key presses, %d notes", len(presses), len(severe))
 	d.allDecided(t, severe, blocked)
+}
+
+// armed waits until the page accepts the key for approvals.
+func (d *fixture) armed() {
+	d.T.Helper()
+	d.tab.Until("the key for approvals works", `"armed" in document.body.dataset`)
+}
+
+// pressA approves the item on the page with a key.
+func (d *fixture) pressA() {
+	d.T.Helper()
+	d.armed()
+	d.tab.Loads("a", func() { d.tab.Press("a") })
+}
+
+// For 600 ms after a page has appeared, the key for approvals has no effect, because a person may
+// have pressed it for the page before.
+func TestKeyOfTheLastPage(t *testing.T) {
+	d := open(t, small())
+	d.tab.Before(`{
+		const wait = window.setTimeout;
+		window.later = [];
+		window.setTimeout = (f, ms, ...more) => ms === 600 ? later.push(f) : wait(f, ms, ...more);
+	}`)
+	d.tab.Goto(page(d.fleet.New[0]))
+	d.tab.Until("the page has appeared", `later.length === 1`)
+	at := d.tab.Loaded()
+	d.tab.Press("a")
+	d.tab.Until("the page says that nothing was decided",
+		`document.querySelector("#said").textContent.startsWith("Nothing was decided")`)
+	if decided := d.decided(); len(decided) > 0 || d.tab.Loaded() != at {
+		t.Fatalf("the key decided %v", decided)
+	}
+	browsertest.Eval[bool](d.tab, `later[0]() || true`)
+	d.pressA()
+	if decided := d.decided(); len(decided) != 1 || decided[0].id() != d.fleet.New[0] {
+		t.Errorf("after 600 ms the key decided %v", decided)
+	}
 }
 
 // allDecided checks the decision about each tool that was pending.
@@ -135,7 +174,7 @@ func TestKeysOff(t *testing.T) {
 	tab.Goto("/admin/me")
 	tab.Loads("the switch", func() { tab.ClickText("main button", "Turn them on") })
 	tab.Goto(page(d.fleet.New[1]))
-	tab.Loads("a", func() { tab.Press("a") })
+	d.pressA()
 	if got := d.decided(); len(got) != 2 {
 		t.Errorf("decided was %v", got)
 	}

@@ -224,7 +224,7 @@ func TestAskAndDecide(t *testing.T) {
 	tab.Goto("/admin/requests")
 	tab.Press("j")
 	tab.Loads("the request", func() { tab.Press("Enter") })
-	tab.Loads("a", func() { tab.Press("a") })
+	g.pressA()
 	tab.SeeText(".message", "Approved for all agents.")
 	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); again.IsError {
 		t.Errorf("the call after the approval: %s", again.Text)

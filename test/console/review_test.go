@@ -42,6 +42,13 @@ func TestReviewMarks(t *testing.T) {
 			}
 		})
 	}
+	d.tab.Goto(page(d.fleet.Word))
+	d.tab.Press("]")
+	on := browsertest.Eval[string](d.tab,
+		`document.activeElement.tagName + " " + document.querySelector("#said").textContent`)
+	if on != "INS Change 1 of 1" {
+		t.Errorf("] leads to %s", on)
+	}
 	d.tab.Goto(page(d.fleet.Parameter))
 	if said := d.tab.Text(`main .items`); !strings.Contains(said, "parameter") || !strings.Contains(said, fleettest.Parameter) {
 		t.Errorf("text about the new parameter:\n%s", said)
@@ -61,7 +68,7 @@ func TestUndo(t *testing.T) {
 	} {
 		id := d.fleet.New[i]
 		d.tab.Goto(page(id))
-		d.tab.Loads("a", func() { d.tab.Press("a") })
+		d.pressA()
 		d.tab.SeeText("#live", id)
 		if got := d.decided(); got[0].Action != "approve" || got[0].id() != id {
 			t.Fatalf("decided was %v", got)
@@ -72,55 +79,5 @@ func TestUndo(t *testing.T) {
 		}
 		d.tab.Goto("/admin")
 		d.tab.SeeText("main", "43")
-	}
-}
-
-// A person can approve several tools together on one page. Destructive tools, and tools with a
-// finding, are included only after the person opened each of them. The page names the tools that it
-// leaves out.
-func TestBulk(t *testing.T) {
-	d := open(t, small())
-	tab := d.tab
-	tick := func() {
-		t.Helper()
-		tab.Goto("/admin/tools?status=pending_approval")
-		tab.Click(`.tickall`)
-		tab.Loads("Approve…", func() { tab.Click(`button[value=approve]`) })
-	}
-	on, out := `main ol.rows a`, `main ul.rows a`
-	tick()
-	chosen, left := tab.Texts(on), tab.Texts(out)
-	if len(chosen)+len(left) != 43 || len(left) == 0 || len(chosen) == 0 || !slices.Contains(left, d.fleet.Hidden) {
-		t.Errorf("the page has %q and leaves out %q", chosen, left)
-	}
-	if decided := d.decided(); len(decided) > 0 {
-		t.Fatalf("opening the page decided %v", decided)
-	}
-	tab.Everywhere("sheet")
-	opened := left[slices.IndexFunc(left, func(id string) bool { return slices.Contains(d.fleet.New, id) })]
-	tab.Goto(page(opened))
-	tick()
-	if again := tab.Texts(on); len(again) != len(chosen)+1 || !slices.Contains(again, opened) {
-		t.Errorf("%s was opened, but the page has %q", opened, again)
-	}
-	tab.Click(`main [name=note]`)
-	tab.Type("seen together")
-	tab.Loads("Enter in the note", func() { tab.Press("Enter") })
-	if decided := d.decided(); len(decided) > 0 {
-		t.Fatalf("Enter in the note decided %v", decided)
-	}
-	tick()
-	tab.Click(`main [name=note]`)
-	tab.Type("seen together")
-	tab.Loads("the button", func() { tab.Click(`main form button[value=approve]`) })
-	tab.Everywhere("done")
-	decided := d.decided()
-	if len(decided) != len(chosen)+1 {
-		t.Errorf("%d decisions, want %d", len(decided), len(chosen)+1)
-	}
-	for _, e := range decided {
-		if e.Action != "approve" || e.Note != "seen together" || !slices.Contains(append(chosen, opened), e.id()) {
-			t.Errorf("the audit says %+v", e)
-		}
 	}
 }

@@ -178,7 +178,6 @@ func (c *Console) finishAsk(w http.ResponseWriter, r *http.Request, up string, a
 		c.askPage(w, r, err)
 		return
 	}
-	c.forgetAsks()
 	to := withQuery(up+a.ID, url.Values{}, "did", did, "audit", auditIs[!a.Unrecorded])
 	redirectTo(w, http.StatusSeeOther, to)
 }

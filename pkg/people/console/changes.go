@@ -7,8 +7,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// contextBytes limits the bytes of unchanged text on either side of a change.
-const contextBytes = 120
+// Limits of the unchanged text on either side of a change, if a block has only changes. A text that
+// is compared by words may consist of one line.
+const (
+	contextLines      = 3
+	contextCharacters = 200
+	minSkip           = 80 // bytes; a page leaves out no shorter text
+)
 
 // A segment is a part of a text on a page.
 type segment struct {
@@ -31,7 +36,9 @@ type block struct {
 	Side   bool
 	Cut    bool // the text is longer than the page shows
 	Rest   string
-	Parts  int // how many parts differ
+	Parts  int    // how many parts differ
+	Margin string // in words: what the server has before each line, and the block leaves out
+	lines  bool   // the text was compared by lines
 }
 
 // A textLimit is the number of characters that a page may still show. Earlier texts have their own
@@ -47,8 +54,12 @@ func newTextLimit() *textLimit { return &textLimit{maxText, maxText} }
 
 // blockOf returns the block of a changed text. If only is set, unchanged text appears only near
 // changes and findings.
-func blockOf(m *textLimit, title string, runs []review.Run, found []place, side, only bool) block {
-	b := block{Title: title, Side: side}
+func blockOf(m *textLimit, x textPair, found []place, side, only bool) block {
+	b := block{Title: x.title, Side: side, lines: x.lines}
+	if x.name == "description" {
+		x.before, x.now, found, b.Margin = withoutMargin(x.before, x.now, found)
+	}
+	runs := x.diff(x.before, x.now)
 	at := 0 // in the current text
 	for i, run := range runs {
 		if run.Op != review.Equal {
@@ -137,15 +148,47 @@ func (b *block) parts(run review.Run, only, after, before bool, at int, found []
 	}
 	head, tail := 0, len(s)
 	if after {
-		head = cutAt(s, contextBytes)
+		head = b.context(s)
 	}
 	if before {
-		tail = cutAt(s, max(0, len(s)-contextBytes))
+		tail = b.contextFrom(s)
 	}
-	if tail-head < contextBytes {
+	if tail-head < minSkip {
 		return whole
 	}
 	return []part{{text: s[:head], at: at}, {skip: true}, {text: s[tail:], at: at + tail}}
+}
+
+// context returns the length of the beginning of s that is shown after a change.
+func (b *block) context(s string) int {
+	if !b.lines {
+		return cutAt(s, len(firstOf(s, contextCharacters)))
+	}
+	n := 0
+	for range contextLines {
+		i := strings.IndexByte(s[n:], '\n')
+		if i < 0 {
+			return len(s)
+		}
+		n += i + 1
+	}
+	return n
+}
+
+// contextFrom returns where the end of s begins that is shown before a change.
+func (b *block) contextFrom(s string) int {
+	n := len(s)
+	if !b.lines {
+		for range contextCharacters {
+			_, size := utf8.DecodeLastRuneInString(s[:n])
+			n -= size
+		}
+		return cutAt(s, n)
+	}
+	for range contextLines {
+		n = strings.LastIndexByte(s[:max(0, n-1)], '\n') + 1
+	}
+	return n
 }
 
 // cutAt returns the next offset from n at which a word or a character begins.

@@ -59,7 +59,7 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 		p.Line = c.o.Service.Change(before, now).Line
 		limit := newTextLimit()
 		for _, x := range textsOf("raw", before, now) {
-			b := blockOf(limit, x.title, x.diff(x.before, x.now), nil, false, false)
+			b := blockOf(limit, x, nil, false, false)
 			b.Rest = p.Link + "/text?of=" + x.name
 			if p.Sides[1].StoredAs == keptApproved {
 				b.Rest += "&from=approved"

@@ -50,7 +50,6 @@ type Console struct {
 	o       Options
 	handler http.Handler
 	shown   viewCache
-	asks    asks
 }
 
 // New returns the console.

@@ -18,6 +18,7 @@ type pointer struct {
 	Where   string // the text that has it, in words
 	Link    string // to its place
 	New     bool   // the approved definition lacks it
+	View    string // the view that has its place
 }
 
 // textIn returns the text that contains a finding, and the view that shows this text.
@@ -41,13 +42,13 @@ func isPlain(text string) bool {
 	return slices.Contains([]string{"title", "description", "uri", "name", "mimeType"}, text)
 }
 
-// anchor returns the element id of a finding's place.
-func anchor(n int) string { return fmt.Sprintf("finding-%d", n+1) }
+// anchor returns the element id of the place of a finding.
+func (p *itemView) anchor(n int) string { return fmt.Sprintf("%sfinding-%d", p.anchors, n+1) }
 
 // placesIn returns the places of the findings in a text on a page, in order.
-func placesIn(kind tool.Kind, name, shown string, list []decide.Finding) (out []place) {
-	for n, f := range list {
-		text, _ := textIn(kind, f)
+func (p *itemView) placesIn(name, shown string) (out []place) {
+	for n, f := range p.Tool.Findings {
+		text, _ := textIn(p.kind, f)
 		if text != name && name != "raw" || f.Code == finding.More {
 			continue
 		}
@@ -59,7 +60,7 @@ func placesIn(kind tool.Kind, name, shown string, list []decide.Finding) (out []
 		if from < 0 || to > len(shown) || from >= to {
 			continue
 		}
-		out = append(out, place{from, to, anchor(n)})
+		out = append(out, place{from, to, p.anchor(n)})
 	}
 	return inOrder(out)
 }

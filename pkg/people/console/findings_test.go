@@ -22,8 +22,7 @@ func TestFindings(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/tools"), `<span class="flag">⚠ 2 findings</span>`)
 	says(t, h.Page(http.StatusOK, "/admin"), "1 new")
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "item": items(h.Page(http.StatusOK, queue))}).Body
-	says(t, sheet, "Skipped", "mail:send",
-		"The definition has 2 findings, and you have not seen its current text.")
+	says(t, sheet, "mail:<b>send</b>", "⚠ 2 findings", "open first", "required: one of these has a severe finding")
 
 	opened := h.Send(path, "", browser).Cookies()[0]
 	cookie := "Cookie: " + opened.Name + "=" + opened.Value

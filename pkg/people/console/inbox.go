@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ type inbox struct {
 	Reasons   []state.Reason
 	Counts    lock.Counts // of tools
 	Noun      string      // for the waiting items
-	first     string      // address of the first item of the queue, in which changed items come first
+	first     string      // address of the first item of the queue
 }
 
 // Total returns how many items wait.
@@ -163,13 +162,17 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	for _, row := range list.Tools {
 		in.Changed = append(in.Changed, rowFor(root, row, changed))
 	}
+	queue, err := c.o.Service.List(ctx, pending(r), decide.Paging{Limit: 1})
+	if err != nil {
+		return in, err
+	}
 	news, err := c.o.Service.List(ctx, fresh, decide.Paging{Limit: 1})
 	if err != nil {
 		return in, err
 	}
 	in.Upgrades = upgradesOf(news)
-	if first := slices.Concat(list.Tools, news.Tools); len(first) > 0 {
-		in.first = first[0].Address
+	if len(queue.Tools) > 0 {
+		in.first = queue.Tools[0].Address
 	}
 	in.Noun = tool.Tool.String()
 	if list.Mixed {

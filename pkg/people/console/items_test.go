@@ -112,7 +112,7 @@ func TestQueueOfKinds(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/servers"), "1 prompt</a>", "2 resources</a>")
 	says(t, h.Page(http.StatusOK, "/admin/servers/mail"), `kind=prompt&amp;server=mail">Prompts</a>`, `kind=resource&amp;server=mail&amp;status=pending_approval" class="chip pending_approval">pending approval 2</a>`)
 	all := items(list)
-	says(t, h.Submit("/admin/tools/bulk", url.Values{"action": {"block"}, "item": all}).Body, "Block several items", "mail: 1 destructive, 1 prompt, 2 resources, 0 findings", "Block 4 items</button>")
+	says(t, h.Submit("/admin/tools/bulk", url.Values{"action": {"block"}, "item": all}).Body, "Block several items", "mail: 1 not annotated, 1 prompt, 2 resources", "Block the ticked items</button>")
 	says(t, h.Submit("/admin/tools", url.Values{"action": {"block"}, "item": all}).Body, "Blocked 4 items.")
 }
 

@@ -133,11 +133,11 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 // Without a role it sets only the caller.
 func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
+	p.setCaller(r, c.o.Now())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
 	p.Actor, p.OSUser, p.SignOut, p.CSRF = who.Name, isOSUser(who.session), who.session != nil, who.csrf
-	p.rights, p.Role = who.Rights, who.Rights.Role.String()
+	p.Role = who.Rights.Role.String()
 	p.tokens = c.o.Tokens != nil && p.MayOperate()
-	p.now = c.o.Now()
 	if lateOf(r) != nil {
 		p.Problem = cmp.Or(p.Problem, typedAgain)
 	}
@@ -157,6 +157,11 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	for _, n := range c.o.Service.Notices(r.Context()) {
 		p.Banner = append(p.Banner, notice{Text: n.Message, Detail: n.Action, Path: "health", Link: "See the problem"})
 	}
+}
+
+// setCaller sets what the methods of the page need: the caller's rights and the time.
+func (p *Page) setCaller(r *http.Request, now time.Time) {
+	p.rights, p.now = callerOf(r.Context()).Rights, now
 }
 
 // bannerOf returns the notices about stored files that were refused.

@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
@@ -17,9 +15,6 @@ import (
 
 // maxAsked limits the requests in the inbox.
 const maxAsked = 5
-
-// countAge is the maximum age of the number of open requests, which every page shows.
-const countAge = 10 * time.Second
 
 // A requestsPage lists the requests of agents.
 type requestsPage struct {
@@ -138,53 +133,22 @@ func chipOf(s decide.RequestState) stateChip {
 	return stateChip{string(s), ""}
 }
 
-// asks caches the number of open requests per server for countAge, because every page shows it.
-type asks struct {
-	mu   sync.Mutex
-	at   time.Time
-	open map[string]int
-}
-
 // openAsks returns the number of open requests that a person with these rights decides about.
+// Requests of several agents for the same definition count once.
 func (c *Console) openAsks(ctx context.Context, rights identity.Rights) (n int) {
-	if !c.o.Service.TakesRequests() || rights.Role < identity.Approver {
+	if rights.Role < identity.Approver {
 		return 0
 	}
-	c.asks.mu.Lock()
-	open, old := c.asks.open, c.o.Now().Sub(c.asks.at) >= countAge
-	c.asks.mu.Unlock()
-	if open == nil || old {
-		list, _, err := c.o.Service.Requests(ctx, true)
-		if err != nil {
-			_ = c.o.Service.Explain(ctx, "requests", err) // Explain logs the error
+	counted := map[string]bool{}
+	for _, q := range c.o.Service.OpenRequests(ctx) {
+		if !counted[q.ID] && rights.Decides(q.Server) {
+			n++
 		}
-		open = c.cacheAsks(list)
-	}
-	for server, count := range open {
-		if rights.Decides(server) {
-			n += count
+		for _, id := range q.Alike {
+			counted[id] = true
 		}
 	}
 	return n
-}
-
-// cacheAsks caches the number of these requests per server.
-func (c *Console) cacheAsks(list []decide.Request) map[string]int {
-	open := map[string]int{}
-	for _, row := range askRowsOf("", list) {
-		open[row.Server]++
-	}
-	c.asks.mu.Lock()
-	defer c.asks.mu.Unlock()
-	c.asks.open, c.asks.at = open, c.o.Now()
-	return open
-}
-
-// forgetAsks clears the cache, after a decision.
-func (c *Console) forgetAsks() {
-	c.asks.mu.Lock()
-	defer c.asks.mu.Unlock()
-	c.asks.open = nil
 }
 
 // askedFor is the part of the inbox about requests.
@@ -206,7 +170,6 @@ func (c *Console) askedOf(r *http.Request) (a askedFor) {
 		a.AsksUnread = true
 		return a
 	}
-	c.cacheAsks(list)
 	rows := askRowsOf(rootOf(r), list)
 	slices.SortStableFunc(rows, func(x, y askRow) int { return y.Opened.Compare(x.Opened) })
 	a.AskN, a.Asks, a.AsksMore = len(rows), rows[:min(len(rows), maxAsked)], !all

@@ -21,6 +21,7 @@ const (
 	keptPrefix = "kept."
 	noteField  = "note"
 	itemField  = "item"
+	groupField = "group"
 )
 
 // A resubmission is a form that had no effect, and that the browser sends again to its page.

@@ -28,12 +28,32 @@ type reviewPage struct {
 	TextKept bool // the person only saved the note on the page
 	Actions  []string
 	CanUndo  bool
+	Asked    askers
+}
+
+// An askers value says how many agents have an open request for an item.
+type askers struct {
+	Agents int
+	Link   string // to the oldest request
+}
+
+// agentsAsking returns how many agents ask for an item.
+func (c *Console) agentsAsking(r *http.Request, id tool.ID) (a askers) {
+	agents := map[string]bool{}
+	for _, q := range c.o.Service.OpenRequests(r.Context()) { // the newest first
+		if q.Item() == id && !q.OneCall() {
+			agents[q.Agent.Key()] = true
+			a = askers{len(agents), rootOf(r) + "admin/requests/" + q.ID}
+		}
+	}
+	return a
 }
 
 // An itemView is an item's definition, or its changes since the approval, with facts about the
 // item.
 type itemView struct {
 	kind     tool.Kind
+	anchors  string // prefix of the element ids of findings
 	Tool     decide.Tool
 	Own      string // address of the current page, without a query
 	ItemPage string // address of the item's page
@@ -81,8 +101,12 @@ const maxVerdicts = 6
 
 // show shows an item, or the changes between two of its definitions.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, id tool.ID) {
-	if compares(r.URL.Query()) {
+	switch query := r.URL.Query(); {
+	case compares(query):
 		c.compare(w, r, id)
+		return
+	case query.Has(foldParameter):
+		c.fold(w, r, id)
 		return
 	}
 	c.review(w, r, id, nil)
@@ -116,6 +140,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	p.fillView(c.o.Service, r.URL.Query())
 	c.setMessage(&p.Page, r)
 	p.fillRights()
+	p.Asked = c.agentsAsking(r, id)
 	for _, action := range t.Facts.Actions() {
 		if action == approval.ActionUndo {
 			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // otherwise the message on the page has the Undo button
@@ -242,12 +267,10 @@ func (p *itemView) fillView(service *decide.Service, query url.Values) {
 		if x.before == x.now && x.now == "" {
 			continue
 		}
-		was := x.before
 		if !p.Old {
-			was = x.now
+			x.before = x.now
 		}
-		found := placesIn(p.kind, x.name, x.now, t.Findings)
-		b := blockOf(limit, x.title, x.diff(was, x.now), found, side && was != x.now, only)
+		b := blockOf(limit, x, p.placesIn(x.name, x.now), side && x.before != x.now, only)
 		b.Rest = p.ItemPage + "/text?of=" + x.name
 		p.Blocks = append(p.Blocks, b)
 	}
@@ -258,11 +281,14 @@ func (p *itemView) fillFindings(to func(name, value string) string) {
 	severe := false
 	for n, f := range p.Tool.Findings {
 		_, view := textIn(p.kind, f)
-		link := "#" + anchor(n)
+		link := "#" + p.anchor(n)
+		if view == "description" && p.View == "summary" {
+			view = p.View
+		}
 		if view != p.View && (view != "summary" || p.View != "description") {
 			link = to("view", view) + link
 		}
-		found := pointer{f.Message, f.Severe, f.Where, link, f.New}
+		found := pointer{f.Message, f.Severe, f.Where, link, f.New, view}
 		if p.Old && !f.New {
 			p.Before = append(p.Before, found)
 		} else {
@@ -305,7 +331,7 @@ func againOf(service *decide.Service, kind tool.Kind, here string, read, present
 	few := &textLimit{now: maxText / 4}
 	for _, x := range textsOf("again", seen, now) {
 		if x.before != x.now {
-			b := blockOf(few, x.title, x.diff(x.before, x.now), nil, false, true)
+			b := blockOf(few, x, nil, false, true)
 			b.Rest = here + "/text?of=" + x.name
 			again.Blocks = append(again.Blocks, b)
 		}

@@ -16,6 +16,7 @@ type textPair struct {
 	name, title string
 	before, now string
 	diff        func(before, now string) []review.Run
+	lines       bool // diff compares lines, not words
 }
 
 // textNames has the texts of each view, and of "again", the changes since a person opened the page.
@@ -45,9 +46,11 @@ func textsOf(view string, before, now tool.Definition) (out []textPair) {
 // textOf returns the named text of two definitions.
 func textOf(name string, before, now tool.Definition) textPair {
 	lines := func(title string, before, now json.RawMessage) textPair {
-		return textPair{name, title, indented(before), indented(now), review.Lines}
+		return textPair{name, title, indented(before), indented(now), review.Lines, true}
 	}
-	words := func(title, before, now string) textPair { return textPair{name, title, before, now, review.Words} }
+	words := func(title, before, now string) textPair {
+		return textPair{name, title, before, now, review.Words, false}
+	}
 	switch name {
 	case "input":
 		return lines("Input schema", before.InputSchema, now.InputSchema)

@@ -26,6 +26,8 @@ type toolsPage struct {
 	List    decide.Page
 	Choices []choice
 	Rows    []toolRow
+	Groups  []rowGroup // the rows in groups
+	Columns columns
 
 	Upgrades []upgrade
 
@@ -53,15 +55,92 @@ type toolRow struct {
 	Line  string // the most important fact
 }
 
+// A rowGroup is rows of the table with a heading.
+type rowGroup struct {
+	Name   string // of the server; "": the group has no heading, or Asked is set
+	Asked  bool   // its items are those for which agents ask
+	Value  string // value of the group's checkbox
+	Link   string // list of the server's items
+	Total  int    // how many items of the server the filter chooses
+	Decide bool   // the caller decides about them
+	Rows   []toolRow
+}
+
+// askedGroup is the value of the checkbox for the items for which agents ask. It is not the name of
+// a server.
+const askedGroup = "*"
+
+// groupsOf returns the rows of a page in groups: the items for which agents ask, then each server.
+// Without such an order, or with the items of only one server, there is one group without a
+// heading.
+func (p *toolsPage) groupsOf(here string) (out []rowGroup) {
+	if !p.Filter.IsByServer() || p.Filter.Server != "" {
+		return []rowGroup{{Rows: p.Rows}}
+	}
+	totals := map[string]int{}
+	for _, s := range p.List.Facets.Server {
+		totals[s.Value] = s.Tools
+	}
+	asks := p.Filter.IsQueue()
+	for _, row := range p.Rows {
+		g := rowGroup{Name: row.Server, Value: row.Server, Total: totals[row.Server]}
+		if asks && row.Asked > 0 {
+			g = rowGroup{Asked: true, Value: askedGroup}
+		} else {
+			f := p.Filter
+			f.Server = row.Server
+			g.Link = withQuery(here, f.Values())
+		}
+		if n := len(out); n == 0 || out[n-1].Value != g.Value {
+			out = append(out, g)
+		}
+		last := &out[len(out)-1]
+		last.Rows, last.Decide = append(last.Rows, row), last.Decide || p.MayDecide(row.Server)
+	}
+	return out
+}
+
+// columns says which columns the table has. If all rows have the same value, the page says it once
+// above the table, and the table has no such column.
+type columns struct {
+	Status, Kind, Tier, Since, State bool
+	Same                             bool // a column is missing
+	Count                            int  // of the columns, with the checkbox and the name
+}
+
+// columnsOf returns the columns of the rows. If there is only one row, the table has all columns.
+func (p *toolsPage) columnsOf() columns {
+	differ := func(value func(toolRow) any) bool {
+		other := func(r toolRow) bool { return value(r) != value(p.Rows[0]) }
+		return len(p.Rows) == 1 || slices.ContainsFunc(p.Rows, other)
+	}
+	c := columns{
+		Status: differ(func(r toolRow) any { return r.Status }),
+		Kind:   p.List.Mixed && differ(func(r toolRow) any { return [2]any{r.Kind, r.Template} }),
+		Tier:   differ(func(r toolRow) any { return [2]any{r.Tier, r.Unannotated} }),
+		Since:  differ(func(r toolRow) any { return p.Time(r.Since).Text }),
+		State:  differ(func(r toolRow) any { return r.State }),
+	}
+	c.Count = 2
+	for _, shown := range []bool{c.Status, c.Kind, c.Tier, c.Since} {
+		if shown {
+			c.Count++
+		}
+	}
+	c.Same = !c.Status || !c.Tier || !c.Since || !c.State || p.List.Mixed && !c.Kind
+	return c
+}
+
 // nounOf returns the noun for items of a kind; the kind "" means several.
 func nounOf(kind string) string { return cmp.Or(kind, "item") }
 
-// kindOf returns the kind of all rows; "": there are several.
-func kindOf(rows []toolRow) string {
-	if len(rows) == 0 || slices.ContainsFunc(rows, func(r toolRow) bool { return r.Kind != rows[0].Kind }) {
+// kindOf returns the kind of all items; "": there are several.
+func kindOf[E any](list []E, kind func(E) string) string {
+	other := func(x E) bool { return kind(x) != kind(list[0]) }
+	if len(list) == 0 || slices.ContainsFunc(list, other) {
 		return ""
 	}
-	return rows[0].Kind
+	return kind(list[0])
 }
 
 // tools shows one page of the table.
@@ -92,6 +171,10 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	}
 	p.List, p.Upgrades = list, upgradesOf(list)
 	here := root + "admin/tools"
+	p.setCaller(r, c.o.Now())
+	if len(p.Rows) > 0 {
+		p.Groups, p.Columns = p.groupsOf(here), p.columnsOf()
+	}
 	p.pager = pagerOf(here, f.Values(), paging.After, list.Next)
 	p.TickAll = withQuery(here, f.Values(), "after", paging.After, "tick", "page")
 	p.Waits = here + "?status=pending_approval"
@@ -129,7 +212,8 @@ func toolLink(root string, id tool.ID, query url.Values) string {
 
 func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
 	link := withQuery(root[:len(root)-1]+row.Address, queueOf(f))
-	return toolRow{row, link, itemOf(row), shorten(row.Name), lineOf(row)}
+	id, _ := tool.ParseID(row.ID) // an id of the catalog is valid
+	return toolRow{row, link, itemOf(id, row.Hash, row.Rev), shorten(row.Name), lineOf(row)}
 }
 
 // lineOf returns the change of an item, or the beginning of its description.

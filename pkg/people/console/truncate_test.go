@@ -47,10 +47,11 @@ func TestRoom(t *testing.T) {
 		runs = append(runs, review.Run{Op: review.Equal, Text: strings.Repeat("same ", 200)},
 			review.Run{Op: review.Delete, Text: "a "}, review.Run{Op: review.Insert, Text: "b "})
 	}
+	x := textPair{title: "Input schema", diff: func(string, string) []review.Run { return runs }}
 	for _, side := range []bool{false, true} {
 		limit, n := newTextLimit(), 0
 		for range 2 {
-			b := blockOf(limit, "Description", runs, nil, side, true)
+			b := blockOf(limit, x, nil, side, true)
 			for _, s := range append(b.Before, b.Inline...) {
 				n += utf8.RuneCountInString(s.Text) + segmentCost
 			}

@@ -32,7 +32,7 @@ func TestUpgradedServer(t *testing.T) {
 	}
 	lacks(t, h.Page(http.StatusOK, "/admin/tools"), "new version")
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"carry"}, "server": {"pg"}}).Body
-	says(t, sheet, "pg: 1 read, 1 destructive", "pg:drop", "pg:read", "Approve 2 tools")
+	says(t, sheet, "pg: 1 read, 1 not annotated", "pg:<b>drop</b>", "pg:<b>read</b>", "Approve the ticked tools")
 	lacks(t, sheet, "pg:moved")
 	if h.Status("pg:read") != lock.PendingApproval {
 		t.Fatal("the bulk page already decided about pg:read")

@@ -81,7 +81,6 @@ func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
 	dec, err := readVerdict(r.PostForm)
 	if err == nil {
 		done, err = c.o.Service.DecideRequest(r.Context(), r.PathValue("id"), dec)
-		c.forgetAsks()
 	}
 	if err != nil {
 		c.requestPage(w, r, err)

@@ -57,7 +57,10 @@ func Actions() []string {
 
 // bulkActions returns what a person can do with many items in one request.
 func bulkActions() []string {
-	return []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable, approval.ActionEnable, approval.ActionUndo, ActionCarry}
+	return []string{
+		approval.ActionApprove, approval.ActionBlock, approval.ActionDisable,
+		approval.ActionEnable, approval.ActionUndo, ActionCarry,
+	}
 }
 
 // approves reports whether the decision approves a definition.

@@ -173,8 +173,8 @@ const (
 	requestedFirst = 1 << 62
 )
 
-// risk returns the sort key of an item in its server, in the order [ByRisk]: first items with severe findings, then items
-// that changed after an approval, then by tier and number of findings.
+// risk returns the sort key of an item in its server, in the order [ByRisk]: first items with severe
+// findings, then items that changed after an approval, then by tier and number of findings.
 func risk(s approval.State, tier tool.Tier, f findingSet) int64 {
 	rank := int64(slices.Index(States(), stateText(s)))
 	if f&foundSevere == 0 {

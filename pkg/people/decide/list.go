@@ -33,7 +33,7 @@ type Row struct {
 	Note     string    `json:"note,omitempty" doc:"note of that decision"`
 	TakesTwo bool      `json:"takes_two,omitempty" doc:"approving the current definition takes two people who signed in with the issuer"`
 	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people; it waits for the second"`
-	Asked    int       `json:"asked,omitempty" doc:"number of agents with an open request for it, up to 10 s old"`
+	Asked    int       `json:"asked,omitempty" doc:"number of agents that ask for it, up to 10 s old"`
 	Lost     bool      `json:"lost,omitempty" doc:"the store lost the record or had an older version, and nobody has settled which version applies"`
 
 	Obstacle *Obstruction `json:"obstacle,omitempty" doc:"only if the query has for: why you cannot take that action on the item now in a request about many items; absent: you can"`
@@ -251,7 +251,8 @@ func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.R
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
 		}
 	}
-	row.TakesTwo, row.Unannotated = v.NeedsFourEyes(t.ID.Server, t.Definition), isUnannotated(t.ID.Kind.String(), v.Hints(i))
+	row.TakesTwo = v.NeedsFourEyes(t.ID.Server, t.Definition)
+	row.Unannotated = isUnannotated(t.ID.Kind.String(), v.Hints(i))
 	for _, found := range v.Findings(i) {
 		if row.Findings++; found.Severe && !slices.Contains(row.Severe, found.Code) {
 			row.Severe = append(row.Severe, found.Code)

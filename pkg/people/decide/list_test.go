@@ -235,10 +235,11 @@ func TestListAsked(t *testing.T) {
 		f.Asks(agentNamed(fmt.Sprint("agent-", n)), id, "", "")
 	}
 	f.Asks(agentNamed("agent-3"), "db:drop", "", `{"table":"users"}`)
+	const want = "git:status db:drop db:query db:vacuum git:log git:push"
 	page, err := f.read("status=pending_approval")
 	require.OK(t, err)
-	if want := "git:status db:drop db:query db:vacuum git:log git:push"; ids(page) != want || page.Tools[0].Asked != 2 || page.Tools[1].Asked != 0 {
-		t.Errorf("the queue is %s, %d agents ask for the first; want %s", ids(page), page.Tools[0].Asked, want)
+	if ids(page) != want || page.Tools[0].Asked != 2 || page.Tools[1].Asked != 0 {
+		t.Errorf("the queue is %s, with %d askers; want %s", ids(page), page.Tools[0].Asked, want)
 	}
 	var all []string
 	for next := ""; ; next = page.Next.Next {
@@ -249,10 +250,11 @@ func TestListAsked(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(all, " "); got != "git:status db:drop db:query db:vacuum git:log git:push" {
-		t.Errorf("page by page: %s", got)
+	if got := strings.Join(all, " "); got != want {
+		t.Errorf("page by page: %s, want %s", got, want)
 	}
-	n, err := f.service.Neighbours(f.ctx, decide.Filter{Status: "pending_approval"}, gatewaytest.ID(t, "git:status"))
+	queue := decide.Filter{Status: "pending_approval"}
+	n, err := f.service.Neighbours(f.ctx, queue, gatewaytest.ID(t, "git:status"))
 	if err != nil || n.Place != 1 || n.Next.String() != "db:drop" {
 		t.Errorf("around git:status: %+v, %v", n, err)
 	}

@@ -7,14 +7,14 @@
   const say = (text) => { $("#said").textContent = text; };
   const press = (s) => { $(s)?.click(); return !!$(s); };
 
-  // In lists the keys move between the first links of rows.
-  const rows = () => all("[data-list] > *").filter((r) => $("a", r));
+  // In lists the keys move between the first links of rows, or their folds.
+  const rows = () => all("[data-list] > *").filter((r) => !r.matches(".of") && $("a", r));
   const move = (by) => {
     const list = rows();
     if (!list.length) return false;
     const at = list.findIndex((r) => r.contains(document.activeElement));
     const to = list[at < 0 ? (by > 0 ? 0 : list.length - 1) : Math.max(0, Math.min(list.length - 1, at + by))];
-    $("a", to).focus();
+    $("a, summary", to).focus();
     to.scrollIntoView({ block: "nearest" });
     return true;
   };
@@ -26,7 +26,13 @@
   };
   const focus = (s) => { $(s)?.focus(); return !!$(s); };
   const said = "#decide :is([name=note], [name=reason])";
+  // A key that comes just after a new page was meant for the definition on the last page.
+  addEventListener("pageshow", () => setTimeout(() => { document.body.dataset.armed = ""; }, 600));
   const approve = () => {
+    if (!("armed" in document.body.dataset)) {
+      say("Nothing was decided: the page is new. Press the key again.");
+      return true;
+    }
     const note = $(said);
     if (note && note.dataset.needed && !note.value.trim()) {
       note.focus();
@@ -35,10 +41,23 @@
     }
     return press("#decide [value^=approve]");
   };
+  // A change is a deletion, an insertion, or a deletion with the insertion that replaces it.
+  const changes = () => all("main :is(ins, del)").filter((e) => e.checkVisibility() && (e.matches("del") || e.previousSibling?.nodeName !== "DEL"));
+  let change = -1;
+  const nextChange = () => {
+    const list = changes(), to = list[++change] || list[change = 0];
+    if (!to) return false;
+    to.tabIndex = -1;
+    to.focus({ preventScroll: true });
+    to.scrollIntoView({ block: "center" });
+    say("Change " + (change + 1) + " of " + list.length);
+    return true;
+  };
+  if (changes().length > 1) all("[data-next-change]").forEach((b) => { b.hidden = false; });
   const help = () => { const d = $("#keys"); if (d && d.showModal) d.open ? d.close() : d.showModal(); return !!d; };
   const keys = {
     a: approve, b: () => press("#decide [value=block]"), n: () => focus(said),
-    s: () => press("[data-go=s]"), u: () => press("[value=undo]"), x: tick, "/": () => focus("[type=search]"), "?": help,
+    s: () => press("[data-go=s]"), u: () => press("button[value=undo]"), x: tick, "]": nextChange, "/": () => focus("[type=search]"), "?": help,
     j: () => press("[data-go=j]") || (!$("#decide") && move(1)), k: () => press("[data-go=k]") || (!$("#decide") && move(-1)),
   };
   document.addEventListener("keydown", (e) => {
@@ -49,13 +68,34 @@
     if (keys[e.key]?.()) e.preventDefault();
   });
   document.addEventListener("click", (e) => {
-    if (e.target.closest(".tickall")) {
+    if (e.target.closest("[data-next-change]")) nextChange();
+    else if (e.target.closest(".tickall")) {
       e.preventDefault();
       const boxes = all("[name=item]");
       boxes.forEach((b) => { b.checked = true; });
       say(boxes.length + " ticked");
     } else if (e.target.closest("[href='#keys']") && help()) e.preventDefault();
   });
+
+  // The tick of a group ticks its rows; without this script, the gateway does.
+  document.addEventListener("change", (e) => {
+    const box = e.target;
+    const group = box.closest("tbody");
+    if (box.name === "group") all("[name=item]", group).forEach((b) => { b.checked = box.checked; });
+    else if (group && box.name === "item" && !box.checked) all("[name=group]", group).forEach((b) => { b.checked = false; });
+  });
+  // A folded definition loads when a person opens it, and then counts as viewed.
+  document.addEventListener("toggle", (e) => {
+    const d = e.target;
+    if (d.matches(".fold[open]") && !$(".server", d) && window.htmx) htmx.trigger(d, "unfold");
+  }, true);
+  const folded = (e) => e.target.closest?.(".fold") || e.detail.elt?.closest?.(".fold");
+  const notLoaded = (fold) => {
+    const text = "Not loaded, so not viewed. Close it and open it again, or use the link.";
+    $(".unfolded", fold).textContent = text;
+    say(text);
+  };
+  for (const name of ["sendError", "timeout"]) document.addEventListener("htmx:" + name, (e) => { if (folded(e)) notLoaded(folded(e)); });
 
   const poll = () => { if (!document.hidden && $("[data-poll]") && window.htmx) htmx.trigger("[data-poll]", "poll"); };
   let waited = 0; // seconds since the last poll
@@ -79,6 +119,14 @@
   });
   document.addEventListener("htmx:beforeSwap", (e) => {
     const d = e.detail, poll = "poll" in d.target.dataset;
+    const fold = folded(e);
+    if (fold) {
+      const has = !d.isError && d.serverResponse.includes('id="fold"');
+      d.shouldSwap = has;
+      if (!has) notLoaded(fold);
+      else say("The text is loaded.") || all(".unread, .viewed", $("summary", fold)).forEach((m) => { m.hidden = m.matches(".unread"); });
+      return;
+    }
     held = document.activeElement?.getAttribute("href") || "";
     if (d.xhr.status === 204 || poll && d.isError || d.serverResponse.includes(`id="${d.target.id}"`)) return;
     d.shouldSwap = false; // an error or the sign-in, which is a separate page
