@@ -124,19 +124,18 @@ func (f *folder) change(n int, do func([]byte) []byte) {
 	require.OK(f.t, os.WriteFile(f.file(n), do(raw), 0o600))
 }
 
-// verify runs the script of the docs.
+// verify runs the script that checks the files without this program.
 func (f *folder) verify() (said string, ok bool) {
 	f.t.Helper()
-	docs, err := os.ReadFile("../../../docs/audit.md")
-	require.OK(f.t, err)
-	_, script, found := strings.Cut(string(docs), "```python\n")
-	script, _, ended := strings.Cut(script, "```")
-	if lines := strings.Count(script, "\n"); !found || !ended || lines > 10 {
-		f.t.Fatalf("the docs have no script of ten lines: %d", lines)
-	}
-	out, err := exec.CommandContext(f.t.Context(), "python3", "-c", script, f.path).CombinedOutput()
+	return runPython(f.t, "verify.py", f.path)
+}
+
+// runPython runs a script, and reports whether its exit code is 0.
+func runPython(t testing.TB, args ...string) (said string, ok bool) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "python3", args...).CombinedOutput()
 	if exit, failed := errors.AsType[*exec.ExitError](err); err != nil && (!failed || exit.ExitCode() != 1 || bytes.Contains(out, []byte("Traceback"))) {
-		f.t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%v: %s", err, out)
 	}
 	return string(out), err == nil
 }
@@ -234,13 +233,17 @@ func TestDirChain(t *testing.T) {
 		{"a day removed", func(f *folder) { require.OK(t, os.Remove(f.file(5))) }, "2026-03-06.jsonl:1 "},
 		{"no line", func(f *folder) {
 			f.change(6, func(raw []byte) []byte { return append([]byte("\x00\xff\n"), raw...) })
-		}, "2026-03-06.jsonl:1 follows nothing: it is no line"},
+		}, "2026-03-06.jsonl:1 cannot be read"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := whole(t)
 			test.do(f)
 			if said, ok := f.verify(); ok || !strings.Contains(said, test.where) {
 				t.Errorf("%s", said)
+			}
+			file, _, _ := strings.Cut(test.where, ":")
+			if c := f.chain(time.Time{}, time.Time{}); c.Count == 0 || !strings.HasPrefix(c.Faults[0], file) {
+				t.Errorf("Check found %q", c.Faults)
 			}
 		})
 	}

@@ -77,17 +77,32 @@ func (r *trailReader) file(ctx context.Context, folder, name string) error {
 		return err
 	}
 	defer func() { _ = file.Close() }() // the file was only read
+	_, err = r.read(ctx, file, name, func(string) {})
+	return err
+}
+
+// read reads the lines of a file, and calls begin with the hash in the first one. It returns the
+// number of lines.
+func (r *trailReader) read(ctx context.Context, file io.Reader, name string, begin func(prev string)) (n int, err error) {
 	in := &checkedReader{ctx: ctx, r: file}
-	n := 0
 	linereader.Read(in, maxLine, func(l linereader.Line) {
-		n++
-		if fault := r.line(l); fault != "" {
-			if r.out.Count++; len(r.out.Faults) < maxFaults {
-				r.out.Faults = append(r.out.Faults, fmt.Sprintf("%s, line %d: %s", name, n, fault))
+		if n++; n == 1 {
+			if prev, whole := prevOf(l); whole {
+				begin(prev)
 			}
 		}
+		if fault := r.line(l); fault != "" {
+			r.fault(fmt.Sprintf("%s, line %d: %s", name, n, fault))
+		}
 	})
-	return in.err
+	return n, in.err
+}
+
+// fault counts a fault, and lists it if there is room.
+func (r *trailReader) fault(text string) {
+	if r.out.Count++; len(r.out.Faults) < maxFaults {
+		r.out.Faults = append(r.out.Faults, text)
+	}
 }
 
 // line reads the next line, and returns its fault; "": none.
