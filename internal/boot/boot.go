@@ -117,6 +117,7 @@ type Program struct {
 	Sealer   *seal.Sealer   // nil: no key
 	Metrics  *observe.Meter // nil: no metrics
 	Audit    *audit.Log     // of calls and events
+	Feed     *audit.Feed    // of new audit lines; nil: calls run in other processes
 	Calls    *audit.Dir     // the readable lines of calls; nil: not here
 	Log      *slog.Logger
 	Owner    *Owner          // nil: no folder key opens /admin
@@ -238,6 +239,10 @@ func (p *Program) auditLog(kept audit.Sink) *audit.Log {
 	}
 	if p.Counter != nil {
 		sinks = append(sinks, p.Counter)
+	}
+	if p.Timeouts.Holds {
+		p.Feed = &audit.Feed{}
+		sinks = append(sinks, p.Feed)
 	}
 	return audit.NewLog(sinks...)
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/connection"
 )
 
+// Ending returns a channel that is closed when the program is about to end; nil: never.
+func (p *Program) Ending() <-chan struct{} { return p.ending }
+
 // The paths that say how the process is. A server answers all of them, a function only HealthPath.
 const (
 	HealthPath = "/healthz" // can agents call tools?

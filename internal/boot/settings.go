@@ -61,6 +61,7 @@ type Settings struct {
 	// PORTCULLIS_AUDIT_STORE: a text for people that says where the audit events of calls are;
 	// "": they are only in the function's log
 	AuditStore string
+	Region     string // AWS_REGION, which AWS sets in functions; "": not known
 	// PORTCULLIS_VAULT_KEY: ARN of the KMS key, or of its alias, that seals the gateway's sign-ins
 	// at servers; "": the functions cannot sign in
 	VaultKey string
@@ -89,6 +90,7 @@ func Load(getenv func(string) string) (Settings, error) {
 		SyncFunction: getenv("PORTCULLIS_SYNC_FUNCTION"),
 		UsageLogs:    getenv("PORTCULLIS_USAGE_LOGS"),
 		AuditStore:   getenv("PORTCULLIS_AUDIT_STORE"),
+		Region:       getenv("AWS_REGION"),
 		VaultKey:     getenv("PORTCULLIS_VAULT_KEY"),
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
 		Concurrency:  r.number("PORTCULLIS_SYNC_CONCURRENCY", 1, maxConcurrency, "want a number from %d to %d"),

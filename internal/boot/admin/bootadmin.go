@@ -54,7 +54,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 			}
 			return actor, err
 		},
-		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Log: p.Log,
+		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Ending: p.Ending(), Log: p.Log,
 	}), nil
 }
 
@@ -82,13 +82,14 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 	}
 	var calls audit.Reader
 	var files audit.Folder
+	var days decide.AuditDays
 	if p.Calls != nil {
-		calls, files = p.Calls, p.Calls.Folder()
+		calls, days, files = p.Calls, p.Calls, p.Calls.Folder()
 	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
 		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Servers: servers, Caller: caller, Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
-		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, SignIns: p.SignIns, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), PublicURL: p.Settings.BaseURL, BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
+		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), CallLinks: callLinks(p), Days: days, Feed: p.Feed, Seen: p.Seen, HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, SignIns: p.SignIns, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), PublicURL: p.Settings.BaseURL, BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 }
 
@@ -107,6 +108,29 @@ func callStore(p *boot.Program) string {
 		return "the program's log" // it has the lines of this process
 	}
 	return cmp.Or(p.Settings.AuditStore, `the log of the function that agents call, as lines with "audit": 1; the template's parameter Audit keeps them as files`)
+}
+
+// callLinks returns links to the consoles of AWS in which a person reads the lines of agents' calls.
+func callLinks(p *boot.Program) (links []decide.CallLink) {
+	region := p.Settings.Region
+	if p.Timeouts.Holds || region == "" {
+		return nil
+	}
+	domain := "console.aws.amazon.com"
+	switch {
+	case strings.HasPrefix(region, "cn-"):
+		domain = "console.amazonaws.cn"
+	case strings.HasPrefix(region, "us-gov-"):
+		domain = "console.amazonaws-us-gov.com"
+	}
+	at := "https://" + region + "." + domain
+	if group := p.Settings.UsageLogs; group != "" {
+		links = append(links, decide.CallLink{Name: "CloudWatch Logs Insights", Group: group, URL: at + "/cloudwatch/home?region=" + region + "#logsV2:logs-insights"})
+	}
+	if p.Settings.AuditStore != "" {
+		links = append(links, decide.CallLink{Name: "Athena", URL: at + "/athena/home?region=" + region + "#/query-editor"})
+	}
+	return links
 }
 
 // clientsAt returns the connection data that clients need for a gateway.

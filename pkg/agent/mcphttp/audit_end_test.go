@@ -39,14 +39,14 @@ func TestAuditWho(t *testing.T) {
 		send(h, r)
 	}
 	kim := authenticator(func() (identity.Agent, error) {
-		return identity.Agent{ID: "client-7", Human: "kim", Way: identity.WayJWT}, nil
+		return identity.Agent{ID: "client-7", Human: "kim", Way: identity.WayJWT, Claims: map[string]any{"azp": "cursor"}}, nil
 	})
 	call(kim, func(r *http.Request) {
 		r.Header.Set("X-Forwarded-For", "1.2.3.4, 2001:db8::1")
 		r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 		r.URL.Path = "/mcp/x/git"
 	})
-	if l := book.one(t); l.Agent != "client-7" || l.Human != "kim" || l.Source != "2001:db8::1" || l.Trace != "0af7651916cd43dd8448eb211c80319c" || l.Path != "/mcp/x/git" || l.Decision != audit.Allowed {
+	if l := book.one(t); l.Agent != "client-7" || l.Human != "kim" || l.Client != "cursor" || l.Source != "2001:db8::1" || l.Trace != "0af7651916cd43dd8448eb211c80319c" || l.Path != "/mcp/x/git" || l.Decision != audit.Allowed {
 		t.Errorf("%+v", l)
 	}
 	call(kim, func(r *http.Request) { r.Header.Set("Traceparent", "00-\n-x") })

@@ -158,7 +158,7 @@ func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed b
 	}
 	e.Decision = cmp.Or(e.Decision, audit.Allowed)
 	e.Method, e.Path = cmp.Or(e.Method, q.msg.Method), endpointPrefix+q.path
-	e.Agent, e.Human = q.agent.ID, q.agent.Human
+	e.Agent, e.Human, e.Client = q.agent.ID, q.agent.Human, q.agent.Client()
 	e.Source = identity.Source(r, h.opts.TrustedProxies)
 	e.Trace = mcp.TraceID(r.Header.Get("Traceparent"))
 	l := e.End(time.Now())

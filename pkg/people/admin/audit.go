@@ -34,6 +34,51 @@ func (a *api) registerAudit(h huma.API) {
 	}
 }
 
+// registerChain adds the operations about the files of whole days.
+func (a *api) registerChain(h huma.API) {
+	check := get("audit-check", "/admin/audit/check", "Check the chain of hashes in the audit files of whole days, for at most 30 s")
+	check.Errors = append(check.Errors, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented)
+	serve(a, h, check, func(ctx context.Context, in *daysInput) (out audit.Chain, err error) {
+		f, err := in.filter(a.service.Now())
+		if err != nil {
+			return out, err
+		}
+		return a.service.CheckAudit(ctx, f.Since, f.Until)
+	})
+	op := get("audit-evidence", "/admin/audit/evidence.zip", "Download the audit files of whole days, with a manifest and a script that checks them")
+	op.Responses = map[string]*huma.Response{"200": {Description: "a zip archive", Content: map[string]*huma.MediaType{"application/zip": {}}}}
+	op.Errors = check.Errors
+	huma.Register(h, op, func(ctx context.Context, in *daysInput) (*huma.StreamResponse, error) {
+		f, err := in.filter(a.service.Now())
+		var name string
+		var write func(io.Writer) error
+		if err == nil {
+			name, write, err = a.service.Evidence(ctx, f.Since, f.Until)
+		}
+		if err != nil {
+			return nil, a.fail(ctx, op.OperationID, err)
+		}
+		return &huma.StreamResponse{Body: func(hc huma.Context) {
+			hc.SetHeader("Content-Type", "application/zip")
+			hc.SetHeader("Content-Disposition", fmt.Sprintf(`attachment; filename="%s"`, name))
+			if err := write(hc.BodyWriter()); err != nil {
+				_ = a.service.Explain(ctx, op.OperationID, err) // Explain logs the error
+				panic(http.ErrAbortHandler)                     // the caller sees that the archive is not whole
+			}
+		}}, nil
+	})
+}
+
+// daysInput names days in UTC.
+type daysInput struct {
+	Since string `query:"since" maxLength:"64" doc:"first day, in the forms of the audit's since; the whole day is read. Absent: the oldest day"`
+	Until string `query:"until" maxLength:"64" doc:"end of the last day, in the forms of since; a day that begins at this moment is not read. Absent: today"`
+}
+
+func (in daysInput) filter(now time.Time) (audit.Filter, error) {
+	return decide.AuditQuery{Since: in.Since, Until: in.Until}.Filter(now)
+}
+
 type auditInput struct {
 	decide.AuditQuery
 	decide.Paging

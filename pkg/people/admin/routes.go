@@ -68,6 +68,7 @@ func (a *api) register(mux *http.ServeMux) {
 	a.registerBackup(h)
 	serve(a, h, get("health", "/admin/health", "Get the gateway's health: what is wrong, since when, and who can fix it"), a.health)
 	a.registerAudit(h)
+	a.registerChain(h)
 	try := get("try", "/admin/try",
 		"Explain what an agent gets for a search, tool by tool, without calling a tool")
 	serve(a, h, try,

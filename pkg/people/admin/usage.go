@@ -20,6 +20,16 @@ func (a *api) registerUsage(h huma.API) {
 	ask.DefaultStatus = http.StatusAccepted
 	ask.Errors = []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusNotImplemented, http.StatusBadGateway}
 	serve(a, h, ask, a.askUsage)
+	agents := get("agents", "/admin/agents", "List the agents that called in the last month, have a token or requested access, the newest call first")
+	agents.Errors = append(agents.Errors, http.StatusUnprocessableEntity)
+	serve(a, h, agents, func(ctx context.Context, in *agentsInput) (decide.SeenAgents, error) {
+		return a.service.SeenAgents(ctx, in.AgentQuery, in.Paging)
+	})
+}
+
+type agentsInput struct {
+	decide.AgentQuery
+	decide.Paging
 }
 
 type usageInput struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -97,6 +98,9 @@ func rows() map[string]row {
 		"GET /admin/config":                     {need: viewer},
 		"GET /admin/health":                     {need: viewer},
 		"GET /admin/audit":                      {need: viewer},
+		"GET /admin/audit/check":                {need: viewer},
+		"GET /admin/audit/evidence.zip":         {need: viewer},
+		"GET /admin/agents":                     {need: viewer},
 		"GET /admin/audit.csv":                  {need: viewer},
 		"GET /admin/audit.jsonl":                {need: viewer},
 
@@ -239,6 +243,7 @@ func newStage(t *testing.T) *stage {
 	s.Decide.Usage, s.Decide.Copier = s.usage, &s.copies
 	s.Decide.Servers = upstream.New(nil) // of which no server has run
 	s.Decide.Caller = s.MCP
+	s.Decide.Days = auditDays(t, audit.Line{V: 1, Kind: audit.KindCall, Time: s.Clock.Now(), Agent: "ci"})
 	s.signsIn(guessedIssuer{}, "k")
 	s.keepTokens()
 	return s

@@ -21,7 +21,7 @@ type asset struct {
 	data    []byte
 }
 
-var assets = readAssets("style.css", "console.js", "htmx.js")
+var assets = readAssets("style.css", "console.js", "audit.js", "htmx.js")
 
 // squeeze removes the white space in our style sheet that browsers do not need.
 var squeeze = strings.NewReplacer("\n\n", "", ";\n  ", ";", ";\n}", "}", "{\n  ", "{", "}\n", "}", "; }", "}", " { ", "{", ": ", ":", "; ", ";", ", ", ",", " {\n  ", "{", " > ", ">", "@media (", "@media(")

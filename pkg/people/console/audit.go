@@ -1,16 +1,30 @@
 package console
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Limits of the page of the audit.
+const (
+	maxNames      = 100 // suggestions for a filter
+	maxLinkedName = 256 // bytes of a name in a link; the id of an agent fits
+	checkParam    = "check"
 )
 
 // An auditPage shows the audit: who did what.
@@ -21,12 +35,29 @@ type auditPage struct {
 	Rows    []auditRow
 	pager
 	CSV, JSON string // addresses of the same lines as files
+
+	WithSyncs  bool
+	Syncs      string // address of the page with, or without, the lines of syncs
+	Names      []string
+	Actions    []string
+	Servers    []string
+	FourEyes   string // which definitions need two people
+	Files      bool   // this process has the files of the audit
+	Days       string // the days of the page
+	Check, Zip string // addresses of the check of these days, and of their archive
+	Checked    *audit.Chain
+	Follow     string // address of the stream of new lines; "": the page cannot follow them
+	Links      []decide.CallLink
+	LogQuery   string // for the lines of calls, with this filter
 }
 
-// An auditRow is one line of the audit.
+// An auditRow is one line of the audit, or all lines of a sync about a server.
 type auditRow struct {
+	ID             string // identifies the line among the lines of a page
 	ISO, At        string
-	Who, For       string // the person or agent; for an agent, its user; for a decision about an agent, the agent
+	Who, WhoLink   string // the person or agent, and the page of the agent
+	Client         string // the client that the agent's token names
+	For, ForLink   string // for an agent, its user; for a decision about an agent, the agent
 	What, Detail   string
 	Of, Link       string // the item, and its page; "": the line is not about an item
 	From, Hash     string // prefixes of hashes
@@ -34,69 +65,168 @@ type auditRow struct {
 	Request, Asked string // id of the line's request, and its page; "": none
 	Note           string
 	Source         string
+	File           string // address of the file with the whole note
 }
 
 // auditPages registers the page of the audit. The API serves the audit as a file.
 func (c *Console) auditPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/audit", c.pageOr(next, c.audit))
+	if c.o.Service.AuditFeed() != nil {
+		mux.HandleFunc("GET "+followPath, c.followAudit)
+	}
+}
+
+// auditQuery reads the filter of a page. Without a choice, the page leaves out the lines of syncs.
+func (c *Console) auditQuery(r *http.Request, others ...string) (asked decide.AuditQuery, f audit.Filter, after string, err error) {
+	after, err = onlyAfter(r, append(others, decide.AuditParameters...)...)
+	asked = decide.ReadAuditQuery(r.URL.Query())
+	asked.Sync = cmp.Or(asked.Sync, "hide")
+	if err == nil {
+		f, err = asked.Filter(c.o.Now())
+	}
+	return asked, f, after, err
 }
 
 // audit shows one page of the audit.
 func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	after, err := onlyAfter(r, decide.AuditParameters...)
-	asked := decide.ReadAuditQuery(query)
-	var f audit.Filter
-	if err == nil {
-		f, err = asked.Filter(c.o.Now())
-	}
+	ctx := r.Context()
+	asked, f, after, err := c.auditQuery(r, checkParam)
 	p := &auditPage{Page: Page{Title: "Audit", Here: "audit"}}
-	paging := decide.Paging{Limit: maxRows, After: after}
 	if err == nil {
-		p.AuditPage, err = c.o.Service.Audit(r.Context(), f, paging)
+		p.AuditPage, err = c.o.Service.FoldedAudit(ctx, f, decide.Paging{Limit: maxRows, After: after})
 	}
 	if err != nil {
 		c.failed(w, r, "audit", err)
 		return
 	}
-	v := c.o.Service.View(r.Context())
-	for _, l := range p.Lines {
-		p.Rows = append(p.Rows, auditRowOf(rootOf(r), v, l))
+	root, here := rootOf(r), rootOf(r)+"admin/audit"
+	v, values := c.o.Service.View(ctx), asked.Values()
+	p.CSV, p.JSON = withQuery(here+".csv", values), withQuery(here+".jsonl", values)
+	for n, l := range p.Lines {
+		row := auditRowOf(root, v, l)
+		if s := p.AuditPage.Syncs[n]; s != nil && s.Lines > 1 {
+			row.fold(root, l, s)
+		}
+		row.File = p.JSON
+		p.Rows = append(p.Rows, row)
 	}
-	here := rootOf(r) + "admin/audit"
-	p.Choices = auditChoices(asked)
-	p.CSV, p.JSON = withQuery(here+".csv", asked.Values()), withQuery(here+".jsonl", asked.Values())
-	p.pager = pagerOf(here, asked.Values(), after, p.Next)
+	p.Choices, p.Names = auditChoices(asked), c.o.Service.AuditNames(ctx, p.Lines, maxNames)
+	p.Actions = slices.Sorted(maps.Keys(events))
+	for _, s := range v.Servers() {
+		p.Servers = append(p.Servers, s.Config.Name)
+	}
+	p.Servers = p.Servers[:min(len(p.Servers), maxNames)]
+	other := asked
+	p.WithSyncs, other.Sync = asked.Sync == "show", "show"
+	if p.WithSyncs {
+		other.Sync = ""
+	}
+	p.Syncs = withQuery(here, other.Values())
+	if !p.WithSyncs {
+		values.Del("sync") // the default
+	}
+	p.pager = pagerOf(here, values, after, p.Next)
+	p.FourEyes = c.o.Service.FourEyes(ctx)
+	if p.Calls != "" {
+		p.Links, p.LogQuery = c.o.Service.CallLinks(), decide.LogQuery(f)
+	}
+	if c.o.Service.AuditFeed() != nil && after == "" && f.Until.IsZero() {
+		since := c.o.Now().Add(-followOverlap).UTC().Format(time.RFC3339Nano)
+		p.Follow = withQuery(root+followPath[1:], maps.Clone(values), "since", since)
+	}
+	c.auditDays(r, p, f, after, values)
 	c.render(w, r, http.StatusOK, "audit", p)
+}
+
+// auditDays sets the days of the page, and checks them if the request asks for it. These are the
+// days of the filter. Without a bound in the filter, the lines of the page are the bound.
+func (c *Console) auditDays(r *http.Request, p *auditPage, f audit.Filter, after string, values url.Values) {
+	if p.Files = c.o.Service.HasAuditFiles(); !p.Files {
+		return
+	}
+	since, until := f.Since, f.Until
+	if n := len(p.Lines); n > 0 {
+		if since.IsZero() && p.Next.Next != "" {
+			since = p.Lines[n-1].Time
+		}
+		if until.IsZero() && after != "" {
+			until = p.Lines[0].Time.Add(1)
+		}
+	}
+	days, last := url.Values{}, c.o.Now().UTC()
+	if !until.IsZero() {
+		last = until.UTC().Add(-1)
+		days.Set("until", last.Truncate(24*time.Hour).Add(24*time.Hour).Format(time.DateOnly))
+	}
+	first := "the oldest file"
+	if !since.IsZero() {
+		first = since.UTC().Format(time.DateOnly)
+		days.Set("since", first)
+	}
+	p.Days = first + " to " + last.Format(time.DateOnly)
+	at := maps.Clone(values)
+	if after != "" {
+		at.Set("after", after)
+	}
+	p.Check = withQuery(rootOf(r)+"admin/audit", at, checkParam, "1") + "#chain"
+	p.Zip = withQuery(rootOf(r)+"admin/audit/evidence.zip", days)
+	if r.URL.Query().Get(checkParam) == "" {
+		return
+	}
+	checked, err := c.o.Service.CheckAudit(r.Context(), since, until)
+	if err != nil {
+		p.Problem = sentence(c.o.Service.Explain(r.Context(), "check of the audit", err).Detail)
+		return
+	}
+	p.Checked = &checked
 }
 
 // auditChoices returns the filters of the page, with their current values.
 func auditChoices(q decide.AuditQuery) []choice {
 	kinds := []option{{"", "any"}, {audit.KindCall, "calls"}, {audit.KindEvent, "deeds"}}
-	return []choice{
-		{Name: "actor", Label: "Who", Value: q.Actor}, {Name: "action", Label: "Action", Value: q.Action},
-		{Name: "server", Label: "Server", Value: q.Server}, {Name: "tool", Label: "Tool", Value: q.Tool},
+	all := []choice{
+		{Name: "actor", Label: "Who", Value: q.Actor, List: "names"}, {Name: "action", Label: "Action", Value: q.Action, List: "actions"},
+		{Name: "server", Label: "Server", Value: q.Server, List: "servers"}, {Name: "tool", Label: "Tool", Value: q.Tool},
 		{Name: "kind", Label: "Kind", Value: q.Kind, Options: kinds},
 		{Name: "since", Label: "Since", Value: q.Since, Hint: "24h, 2026-11-22"}, {Name: "until", Label: "Until", Value: q.Until},
 	}
+	return all
+}
+
+// fold makes the row stand for all lines of a sync about a server.
+func (row *auditRow) fold(root string, l audit.Line, s *decide.SyncLines) {
+	row.Of, row.Link = shorten(l.Server()), root+"admin/servers/"+url.PathEscape(l.Server())
+	row.What, row.Hash, row.From, row.Diff, row.Note = "sync of a server", "", "", "", ""
+	var parts []string
+	for _, action := range slices.Sorted(maps.Keys(s.Actions)) {
+		parts = append(parts, fmt.Sprintf("%d× %s", s.Actions[action], event(action)))
+	}
+	row.Detail = shorten(text.Count(s.Lines, "line") + ": " + strings.Join(parts, ", "))
 }
 
 func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 	at := l.Time.UTC()
 	row := auditRow{
-		ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"),
+		ID: rowID(l), ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"),
 		Who: shorten(l.Actor), What: shorten(itemEvent(v, l.Tool, l.Action, l.Hash)),
 		Of: shorten(l.Tool), Hash: shortHash(l.Hash), From: shortHash(l.From),
 		Note: l.Note, Source: shorten(l.Source),
 	}
 	if l.Kind == audit.KindCall {
 		row.Who, row.For, row.Hash = shorten(l.Agent), shorten(l.Human), shortHash(l.Definition)
+		row.WhoLink = agentLink(root, l.Agent)
+		if l.Client != l.Agent {
+			row.Client = shorten(l.Client)
+		}
 		row.What, row.Detail = callOutcome(l)
 	}
-	if kind, agent := l.About(); l.Tool == "" {
+	kind, name := l.About()
+	switch {
+	case l.Tool != "" && kind == audit.AboutAgent:
+		row.For, row.ForLink = shorten(name), agentLink(root, name)
+	case l.Tool == "":
 		row.Of = shorten(l.Subject)
-	} else if kind == audit.AboutAgent {
-		row.For = shorten(agent)
+		row.Link = subjectLink(root, kind, name)
 	}
 	if l.Request != "" {
 		row.Request = shorten(l.Request)
@@ -114,6 +244,35 @@ func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 		row.Diff = toolLink(root, id, url.Values{"from": {string(l.From)}, "to": {string(l.Hash)}})
 	}
 	return row
+}
+
+// rowID returns a short hash of what distinguishes a line from other lines.
+func rowID(l audit.Line) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s", l.Time.UTC().Format(time.RFC3339Nano), l.Kind, l.Agent+l.Actor, l.Decision+l.Action, l.Tool, l.Subject, l.Trace))
+	return "l" + hex.EncodeToString(sum[:5])
+}
+
+// subjectLink returns the page about the subject of a line; "": there is none.
+func subjectLink(root, kind, name string) string {
+	switch {
+	case kind == audit.AboutFile:
+		return root + "admin/config"
+	case kind == audit.AboutAgent && name != "":
+		return agentLink(root, name)
+	case kind == audit.AboutToken && name != "":
+		return agentLink(root, "token:"+name)
+	case kind == audit.AboutServer && name != "" && len(name) <= maxLinkedName:
+		return root + "admin/servers/" + url.PathEscape(name)
+	}
+	return ""
+}
+
+// agentLink returns the address of the page about an agent; "": there is none.
+func agentLink(root, id string) string {
+	if id == "" || len(id) > maxLinkedName {
+		return ""
+	}
+	return withQuery(root+"admin/agents", url.Values{}, "agent", id)
 }
 
 // keeps reports whether a record has the text of the definition with this hash.

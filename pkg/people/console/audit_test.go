@@ -7,12 +7,18 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -39,14 +45,14 @@ func TestAuditPage(t *testing.T) {
 	}
 	page := h.Page(http.StatusOK, "/admin/audit")
 	says(t, page,
-		`<a href="../admin/audit" aria-current="page">Audit</a>`, "<b>kim</b> · stopped · server:mail", "“it leaks” from 192.0.2.9",
-		`<b>ann</b> · approved · <a href="../admin/tools/fs/read_file">fs:read_file</a>`, string(before[:12]), string(now[:12]), "“fine”",
-		`href="../admin/audit.csv"`, `href="../admin/audit.jsonl"`,
+		`<a href="../admin/audit" aria-current="page">Audit</a>`, `<b>kim</b><div class="hint">from 192.0.2.9</div><td>stopped<td><a href="../admin/servers/mail">server:mail</a><td>“it leaks”</tr>`,
+		`<b>ann</b><div class="hint">from 192.0.2.1</div><td>approved<td><a href="../admin/tools/fs/read_file">fs:read_file</a>`, string(before[:12]), string(now[:12]), "“fine”",
+		`href="../admin/audit.csv?sync=hide"`, `href="../admin/audit.jsonl?sync=hide"`,
 	)
 	lacks(t, page, `rel="next"`)
 	filtered := h.Page(http.StatusOK, "/admin/audit?actor=kim&kind=deed&since=24h&tool=&until=")
 	if !strings.Contains(filtered, "it leaks") || strings.Contains(filtered, "fs:read_file") || !strings.Contains(filtered, `name="actor" value="kim"`) || !strings.Contains(filtered, `<option value="deed" selected>`) ||
-		!strings.Contains(filtered, `href="../admin/audit.csv?actor=kim&amp;kind=deed&amp;since=24h"`) {
+		!strings.Contains(filtered, `href="../admin/audit.csv?actor=kim&amp;kind=deed&amp;since=24h&amp;sync=hide"`) {
 		t.Errorf("page = %s", filtered)
 	}
 	if empty := h.Page(http.StatusOK, "/admin/audit?actor=nobody"); !strings.Contains(empty, "No line matches the filter") {
@@ -71,7 +77,7 @@ func TestAuditPageOfRequests(t *testing.T) {
 		about.Action = action
 		h.keep(about)
 		page := h.Page(http.StatusOK, "/admin/audit?action="+action)
-		says(t, page, "<b>kim</b> for token:ci · "+words+` · <a href="../admin/tools/mail/send">mail:send</a> · <a href="../admin/requests/R-7KQ2M4XD">R-7KQ2M4XD</a>`)
+		says(t, page, `<b>kim</b><div class="hint">for <a href="../admin/agents?agent=token%3Aci">token:ci</a></div><td>`+words+`<td><a href="../admin/tools/mail/send">mail:send</a><div><a href="../admin/requests/R-7KQ2M4XD">R-7KQ2M4XD</a></div>`)
 	}
 }
 
@@ -137,4 +143,67 @@ func TestAuditPageWithoutAPart(t *testing.T) {
 	}
 	h.Deeds.OnRead = func() error { return errors.New("arn:swordfish") }
 	lacks(t, h.Page(http.StatusInternalServerError, "/admin/audit"), "swordfish")
+}
+
+// Without a choice the page leaves out the lines of syncs. With them, it has one line for each
+// server and sync.
+func TestAuditPageFoldsSyncs(t *testing.T) {
+	h := newFixture(t)
+	start := h.Clock.Now().Add(time.Hour)
+	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"a"}`, `{"name":"b"}`)
+	h.Clock.Set(start, time.Millisecond)
+	h.Sync()
+	h.keep(audit.Line{Time: start.Add(time.Minute), Actor: "kim", Action: audit.ActionLogin})
+	page := h.Page(http.StatusOK, "/admin/audit?since="+start.Add(-time.Minute).Format(time.RFC3339))
+	says(t, page, "<b>kim</b>", "Show syncs")
+	lacks(t, page, ">sync</span>", "fs:a")
+	page = h.Page(http.StatusOK, "/admin/audit?sync=show&since="+start.Add(-time.Minute).Format(time.RFC3339))
+	says(t, page, `<span class="dim">sync</span><td>sync of a server<div class="hint">2 lines: 2× seen for the first time</div><td><a href="../admin/servers/fs">fs</a>`, "<b>kim</b>", "Leave them out")
+	lacks(t, page, "fs:a")
+	if old := h.Page(http.StatusOK, "/admin/audit?actor=sync"); !strings.Contains(old, ">sync</span>") {
+		t.Errorf("the filter sync finds nothing: %s", old)
+	}
+}
+
+// The page checks the days that it shows, and offers their files. Everybody who may read the audit
+// may do both.
+func TestAuditPageOfAChain(t *testing.T) {
+	h := newFixture(t)
+	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
+		return decide.Actor{Name: "vic", Rights: identity.Rights{Role: identity.Viewer}}, nil
+	}
+	call := audit.Line{V: 1, Kind: audit.KindCall, Time: h.Clock.Now(), Agent: "<b>", Tool: "fs:x", Decision: audit.Allowed}
+	days := auditDays(t, call, call)
+	h.Decide.Calls, h.Decide.Days = days, days
+	h.Open()
+	page := h.Page(http.StatusOK, "/admin/audit?since=24h")
+	m := regexp.MustCompile(`href="\.\./(admin/audit\?check=1[^"]*)#chain">Verify`).FindStringSubmatch(page)
+	if m == nil {
+		t.Fatalf("no check: %s", page)
+	}
+	says(t, h.Page(http.StatusOK, "/"+html.UnescapeString(m[1])), "2 lines of 1 day: each contains the hash of the line before it", "The hash of the last checked line is <code>")
+	m = regexp.MustCompile(`href="\.\./(admin/audit/evidence\.zip\?[^"]*)"`).FindStringSubmatch(page)
+	a := h.Send("/"+html.UnescapeString(m[1]), "", admintest.Browser)
+	if a.Status != http.StatusOK || !strings.HasPrefix(a.Body, "PK") || a.Header.Get("Content-Disposition") != `attachment; filename="portcullis-evidence-2026-11-20.zip"` {
+		t.Errorf("%d, %v", a.Status, a.Header)
+	}
+	says(t, h.Page(http.StatusNotFound, "/admin/audit/evidence.zip?until=2020-01-01"), "The audit has no file of these days")
+
+	file := filepath.Join(string(days.Folder()), "2026-11-20.jsonl")
+	raw, err := os.ReadFile(file)
+	require.OK(t, err)
+	require.OK(t, os.WriteFile(file, []byte(strings.Replace(string(raw), "fs:x", "fs:y", 1)), 0o600))
+	says(t, h.Page(http.StatusOK, "/admin/audit?check=1"), "1 place where a line was changed", "2026-11-20.jsonl, line 2: it does not follow the line before it")
+}
+
+// On AWS the page links to the consoles that have the calls, with a query for its filter.
+func TestAuditPageOnAWS(t *testing.T) {
+	h := newFixture(t)
+	h.Decide.CallStore = "s3://bucket/audit/, Athena table portcullis_audit"
+	h.Decide.CallLinks = []decide.CallLink{{Name: "Insights", Group: "/aws/lambda/mcp", URL: "https://eu-central-1.console.aws.amazon.com/x"}, {Name: "Athena", URL: "https://athena.example.com/"}}
+	h.Open()
+	page := h.Page(http.StatusOK, "/admin/audit?actor=token%3Aci&tool=fs:x&server=a.b&action=locked")
+	says(t, page, `<a href="https://eu-central-1.console.aws.amazon.com/x" rel="noreferrer">Insights</a>`, `<a href="https://athena.example.com/" rel="noreferrer">Athena</a>`, "<code>/aws/lambda/mcp</code>",
+		`| filter agent = &#34;token:ci&#34; or human = &#34;token:ci&#34;`, `| filter decision = &#34;locked&#34;`, `| filter tool = &#34;fs:x&#34;`, `| filter tool like /^a\.b:/`)
+	lacks(t, page, "data-follow", "Verify", "evidence.zip")
 }

@@ -40,6 +40,8 @@ type Options struct {
 	// SignIn configures the sign-in with a browser. If it is nil, nobody can sign in.
 	SignIn *SignIn
 
+	Ending <-chan struct{} // closed before the program ends, which ends open streams; nil: never
+
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
 	Now     func() time.Time // nil: time.Now
 	Log     *slog.Logger     // nil: none

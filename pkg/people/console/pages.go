@@ -35,6 +35,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("GET /admin/try", c.pageOr(next, c.try))
 	c.auditPages(mux, next)
 	c.usagePages(mux, next)
+	mux.Handle("GET /admin/agents", c.pageOr(next, c.agents))
 	c.stopPages(mux, next)
 	c.signInPages(mux, next)
 	c.requestPages(mux, next)

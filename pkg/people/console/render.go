@@ -83,7 +83,7 @@ type notice struct{ Text, Detail, Path, Link string }
 type navItem struct{ Path, Name string } // Path is below /admin
 
 // nav is the navigation of the header.
-var nav = []navItem{{"", "Inbox"}, {"tools", "Tools"}, {"servers", "Servers"}, {"audit", "Audit"}, {"usage", "Usage"}, {"try", "Try"}, {"connect", "Connect"}, {"config", "Config"}}
+var nav = []navItem{{"", "Inbox"}, {"tools", "Tools"}, {"servers", "Servers"}, {"audit", "Audit"}, {"agents", "Agents"}, {"usage", "Usage"}, {"try", "Try"}, {"connect", "Connect"}, {"config", "Config"}}
 
 // A framed page is one that embeds [Page].
 type framed interface{ frame() *Page }

@@ -164,7 +164,7 @@ func TestHistoryWithoutApproval(t *testing.T) {
 	h.Put(config.Key, `{"mcpServers": {"free": {"url": "https://free.example.com/mcp", "approval": "off"}}}`)
 	h.Sync()
 	says(t, h.Page(http.StatusOK, "/admin/tools/free/look"), `<button formaction="../../../admin/tools/free/look/approve`) // the button is not highlighted, because nothing waits
-	for _, path := range []string{"/admin/tools/free/look/history", "/admin/audit"} {
+	for _, path := range []string{"/admin/tools/free/look/history", "/admin/audit?sync=show"} {
 		page := h.Page(http.StatusOK, path)
 		says(t, page, "seen for the first time")
 		lacks(t, page, "it waits")

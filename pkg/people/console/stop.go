@@ -54,7 +54,11 @@ func (c *Console) stops(w http.ResponseWriter, r *http.Request) {
 	if fromHere(r) {
 		p.Message, p.Problem = stopMessage(r.URL.Query())
 	}
-	c.showStops(w, r, http.StatusOK, p, lateOf(r))
+	typed := lateOf(r)
+	if agent := r.URL.Query().Get("agent"); agent != "" && typed == nil { // a link on the page of the agent
+		typed = url.Values{"what": {"agent"}, "agent": {agent}}
+	}
+	c.showStops(w, r, http.StatusOK, p, typed)
 }
 
 // auditIs has the value of the query parameter audit, by whether the audit has the event.

@@ -42,6 +42,7 @@ type choice struct {
 	Name, Label, Value string
 	Options            []option // none: a text field
 	Hint               string   // for the text field; "": any
+	List               string   // id of the page's suggestions for the text field; "": none
 }
 
 type option struct{ Value, Text string }

@@ -92,7 +92,7 @@ func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query 
 	if u.Uses != nil {
 		p.Wanted, p.Most = useRowsOf(root, u.Uses.Wanted), useRowsOf(root, u.Uses.Most)
 		for _, a := range u.Uses.Agents {
-			p.Agents = append(p.Agents, useRow{Name: shorten(a.Agent), Beside: a.Tools, Use: a.Use})
+			p.Agents = append(p.Agents, useRow{Name: shorten(a.Agent), Link: agentLink(root, a.Agent), Beside: a.Tools, Use: a.Use})
 		}
 	}
 	c.render(w, r, status, "usage", p)

@@ -15,7 +15,8 @@ import (
 
 // Decisions returns the newest lines about the items of all configured servers, at most limit.
 func (d *Service) Decisions(ctx context.Context, limit int) ([]approval.Entry, error) {
-	return d.entries(ctx, namesOf(d.View(ctx)), line{}, limit)
+	all, _, err := d.entries(ctx, namesOf(d.View(ctx)), line{}, limit)
+	return all[:min(limit, len(all))], err
 }
 
 // namesOf returns the names of the configured servers.
@@ -26,9 +27,10 @@ func namesOf(v *state.View) (names []string) {
 	return names
 }
 
-// entries merges the lines about items of the servers, newest first. It returns at most limit lines
-// after last, and reads the audit of each server once.
-func (d *Service) entries(ctx context.Context, servers []string, last line, limit int) ([]approval.Entry, error) {
+// entries merges the lines about items of the servers after last, newest first. It reads at most
+// limit lines of each server, once. It returns at least limit lines, unless there are no more, and
+// reports whether there may be more.
+func (d *Service) entries(ctx context.Context, servers []string, last line, limit int) (all []approval.Entry, more bool, err error) {
 	lists := make([][]approval.Entry, len(servers))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)
@@ -39,13 +41,23 @@ func (d *Service) entries(ctx context.Context, servers []string, last line, limi
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	all := slices.Concat(lists...)
-	slices.SortFunc(all, func(x, y approval.Entry) int {
-		return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.ID().Key(), x.ID().Key()))
-	})
-	return all[:min(limit, len(all))], nil
+	all = slices.Concat(lists...)
+	slices.SortFunc(all, compareEntries)
+	end := len(all) // a server may have unread lines that are older than its last one here
+	for _, list := range lists {
+		if n := len(list); n == limit {
+			at, _ := slices.BinarySearchFunc(all[:end], list[n-1], compareEntries)
+			end, more = min(end, at+1), true
+		}
+	}
+	return all[:end], more, nil
+}
+
+// compareEntries sorts entries by time, the newest first, then by server.
+func compareEntries(x, y approval.Entry) int {
+	return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.ID().Key(), x.ID().Key()))
 }
 
 // A line identifies the audit line at which a page ends. Lines of all servers are sorted by time,

@@ -24,6 +24,8 @@ type AuditPage struct {
 	Partial bool             `json:"partial,omitempty" doc:"the request read as many lines as it may before the page was full, because the filter excludes many lines; next continues there"`
 	Calls   string           `json:"calls,omitempty" doc:"where the lines of agents' calls are, if this page does not include them"`
 	Next
+
+	Syncs map[int]*SyncLines `json:"-"` // of lines that stand for all lines of a sync about a server, by their index
 }
 
 // The names of the audit's parts that people read.
@@ -36,6 +38,8 @@ const (
 const (
 	linesRead  = 200 // lines that one read of a part requests if a filter excludes lines
 	linesReads = 5   // maximum number of such reads for each part of a page
+
+	linesOfItems = 20_000 // lines about items that one read may request; the first sync of a large catalog writes as many
 
 	// Lines of calls are stored in the order in which they were written, not in the order of their
 	// times. lateness is the maximum time by which a line may be older than the line before it.
@@ -66,6 +70,8 @@ type part struct {
 	at   *audit.Cursor // after the last line that take returned
 	read func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error)
 
+	most int // a read after a read without a line may examine up to this many lines; 0: no more than the first
+
 	buf   []auditLine
 	next  audit.Cursor // after the last line that was read
 	begun bool
@@ -84,7 +90,7 @@ func (p *part) fill(ctx context.Context, limit, maxReads int) bool {
 		if p.begun {
 			from = p.next
 		}
-		p.buf, p.next, p.err = p.read(ctx, from, limit)
+		p.buf, p.next, p.err = p.read(ctx, from, max(limit, min(limit<<(2*(p.reads-1)), p.most)))
 		switch p.begun = true; {
 		case p.err != nil:
 		case len(p.buf) == 0 && p.next == "":
@@ -133,6 +139,45 @@ func merge(
 // Audit returns a page of the lines that the filter chooses. The page names the parts that could
 // not be read; if no part could be read, Audit fails.
 func (d *Service) Audit(ctx context.Context, f audit.Filter, p Paging) (AuditPage, error) {
+	return d.auditPage(ctx, f, p, nil)
+}
+
+// FoldedAudit is [Service.Audit] with one line for each server that a sync read.
+func (d *Service) FoldedAudit(ctx context.Context, f audit.Filter, p Paging) (AuditPage, error) {
+	last := map[string]int{} // index of the last line of a sync, by server
+	syncs := map[int]*SyncLines{}
+	page, err := d.auditPage(ctx, f, p, func(l audit.Line, n int) bool {
+		server := l.Server()
+		if l.Actor != audit.ActorSync || server == "" {
+			return false
+		}
+		at, seen := last[server]
+		if !seen || syncs[at].First.Sub(l.Time) > syncPause {
+			at = n
+			last[server], syncs[n] = n, &SyncLines{Actions: map[string]int{}}
+		}
+		s := syncs[at]
+		s.First, s.Lines = l.Time, s.Lines+1
+		s.Actions[l.Action]++
+		return at < n
+	})
+	page.Syncs = syncs
+	return page, err
+}
+
+// syncPause is the maximum time between two lines of a server that count as lines of one sync.
+const syncPause = time.Minute
+
+// SyncLines are the lines of a sync about one server that a page shows as one line.
+type SyncLines struct {
+	First   time.Time // time of the oldest line
+	Lines   int
+	Actions map[string]int // number of lines by action
+}
+
+// auditPage is [Service.Audit]. It leaves out a line if fold returns true for the line and the
+// number of lines before it. A nil fold leaves out none.
+func (d *Service) auditPage(ctx context.Context, f audit.Filter, p Paging, fold func(audit.Line, int) bool) (AuditPage, error) {
 	at, err := p.auditCursor()
 	if err != nil {
 		return AuditPage{}, err
@@ -141,13 +186,16 @@ func (d *Service) Audit(ctx context.Context, f audit.Filter, p Paging) (AuditPag
 	if d.o.Calls == nil && f.Kind != audit.KindEvent {
 		out.Calls = d.o.CallStore
 	}
-	parts, limit := d.parts(f, &at), p.Limit+1
-	if f.Actor+f.Action+f.Tool != "" {
+	parts, limit := d.parts(ctx, f, &at), p.Limit+1
+	if f.Actor+f.Action+f.Tool != "" || f.NoSync || fold != nil {
 		limit = linesRead
 	}
 	more := false
 	end := merge(ctx, parts, limit, linesReads, func(l auditLine) bool {
 		at.Time = l.Time
+		if fold != nil && fold(l.Line, len(out.Lines)) {
+			return true
+		}
 		out.Lines = append(out.Lines, l.Line)
 		if l.entry != nil {
 			out.Entries = append(out.Entries, *l.entry)
@@ -199,7 +247,7 @@ func (d *Service) missing(ctx context.Context, parts []*part) (names []string, e
 func (d *Service) EachLine(ctx context.Context, f audit.Filter, yield func(audit.Line) error) error {
 	var at auditCursor
 	var stopped error
-	parts := d.parts(f, &at)
+	parts := d.parts(ctx, f, &at)
 	check := func() error {
 		for _, p := range parts {
 			if p.err != nil {
@@ -235,7 +283,7 @@ func (p Paging) auditCursor() (at auditCursor, err error) {
 }
 
 // parts returns the parts of the audit that may have lines for the filter.
-func (d *Service) parts(f audit.Filter, at *auditCursor) (parts []*part) {
+func (d *Service) parts(ctx context.Context, f audit.Filter, at *auditCursor) (parts []*part) {
 	begun := at.Time
 	// until returns the filter's Until for this page. It excludes lines that are newer than the
 	// last line of the previous page by more than lateness.
@@ -260,7 +308,8 @@ func (d *Service) parts(f audit.Filter, at *auditCursor) (parts []*part) {
 		}}
 	}
 	if f.Kind != audit.KindCall {
-		parts = append(parts, &part{name: partItems, at: &at.Items, read: func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error) {
+		most := linesOfItems / max(1, len(d.View(ctx).Servers()))
+		parts = append(parts, &part{name: partItems, at: &at.Items, most: most, read: func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error) {
 			return d.itemLines(ctx, f, after, limit)
 		}})
 		if d.o.Events != nil {
@@ -281,7 +330,7 @@ func (d *Service) calls(ctx context.Context, f audit.Filter, after audit.Cursor,
 }
 
 // itemLines returns lines about items, as [audit.Events.Events] returns audit events. One read
-// examines at most limit lines.
+// examines at most limit lines of each server.
 func (d *Service) itemLines(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
 	last, err := parseLine(string(after))
 	if err != nil {
@@ -294,7 +343,7 @@ func (d *Service) itemLines(ctx context.Context, f audit.Filter, after audit.Cur
 	if f.Server == "" {
 		servers = namesOf(d.View(ctx))
 	}
-	all, err := d.entries(ctx, servers, last, limit)
+	all, more, err := d.entries(ctx, servers, last, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -307,7 +356,7 @@ func (d *Service) itemLines(ctx context.Context, f audit.Filter, after audit.Cur
 			out = append(out, auditLine{l, &e})
 		}
 	}
-	if len(all) < limit {
+	if !more {
 		next = ""
 	}
 	return out, next, nil

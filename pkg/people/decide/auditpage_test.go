@@ -166,6 +166,7 @@ func TestAuditFilters(t *testing.T) {
 		"events":   {audit.Filter{Kind: audit.KindEvent}, func(s string) bool { return strings.Contains(s, " deed ") }},
 		"since":    {audit.Filter{Since: start}, func(s string) bool { return s[:18] >= start.UTC().Format("15:04:05.000000000") }},
 		"until":    {audit.Filter{Until: start}, func(s string) bool { return s[:18] < start.UTC().Format("15:04:05.000000000") }},
+		"no sync":  {audit.Filter{NoSync: true}, func(s string) bool { return !strings.Contains(s, " sync ") }},
 		"nobody":   {audit.Filter{Actor: "nobody"}, func(string) bool { return false }},
 	} {
 		var want []string
@@ -216,6 +217,45 @@ func TestAuditReads(t *testing.T) {
 		if page, err = d.service.Audit(d.ctx, none, p); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A page finds the lines of people among those of a large sync in a bounded number of reads. Its
+// pages with folded syncs have all lines once.
+func TestAuditAfterALargeSync(t *testing.T) {
+	d := newAuditFixture(t)
+	d.act(0)
+	var tools []string
+	for n := range 3000 {
+		tools = append(tools, fmt.Sprintf(`{"name":"tool_%04d"}`, n))
+	}
+	d.Serve("web", tools...)
+	d.Sync()
+	reads := 0
+	d.Approvals.OnAudit = func(context.Context, string) error { reads++; return nil }
+	page, err := d.service.Audit(d.ctx, audit.Filter{NoSync: true}, decide.Paging{Limit: 50})
+	if servers := len(d.service.View(d.ctx).Servers()); err != nil || page.Partial || len(page.Lines) < 4 || reads > 5*servers {
+		t.Errorf("%d lines, partial %v, after %d reads, %v", len(page.Lines), page.Partial, reads, err)
+	}
+	all := 0
+	require.OK(t, d.service.EachLine(d.ctx, audit.Filter{}, func(audit.Line) error { all++; return nil }))
+	lines, rows := 0, 0
+	for p := (decide.Paging{Limit: 50}); ; {
+		page, err := d.service.FoldedAudit(d.ctx, audit.Filter{}, p)
+		require.OK(t, err)
+		rows += len(page.Lines)
+		for n := range page.Lines {
+			lines++
+			if s := page.Syncs[n]; s != nil {
+				lines += s.Lines - 1
+			}
+		}
+		if p.After = page.Next.Next; p.After == "" {
+			break
+		}
+	}
+	if lines != all || rows > 30 || all < 3000 {
+		t.Errorf("%d rows for %d of %d lines", rows, lines, all)
 	}
 }
 
@@ -271,6 +311,9 @@ func TestAuditQuery(t *testing.T) {
 		if _, err := (decide.AuditQuery{Until: said}).Filter(now); err == nil {
 			t.Errorf("until %q is accepted", said)
 		}
+	}
+	if _, err := (decide.AuditQuery{Sync: "x"}).Filter(now); err == nil {
+		t.Error("sync x is accepted")
 	}
 	if _, err := (decide.AuditQuery{Kind: "x"}).Filter(now); err == nil {
 		t.Error("kind x is accepted")

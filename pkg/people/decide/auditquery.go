@@ -19,23 +19,24 @@ type AuditQuery struct {
 	Server string `query:"server" maxLength:"512" doc:"server of the tool, prompt or resource, or the stopped server; it may no longer be configured"`
 	Tool   string `query:"tool" maxLength:"4096" doc:"id of a tool, prompt or resource, or a tool's name at any server"`
 	Kind   string `query:"kind" enum:"call,deed" doc:"calls of agents, or actions of people"`
+	Sync   string `query:"sync" enum:"show,hide" doc:"hide: leave out the lines that syncs wrote about definitions; the default is show"`
 	Since  string `query:"since" maxLength:"64" doc:"start of the time range: 2026-11-22, 2026-11-22T14:00:00Z, or a duration before now, such as 24h or 7d"`
 	Until  string `query:"until" maxLength:"64" doc:"end of the time range, in the forms of since; the range does not include this moment"`
 }
 
 // AuditParameters are the names of the query parameters of an [AuditQuery].
-var AuditParameters = []string{"actor", "action", "server", "tool", "kind", "since", "until"}
+var AuditParameters = []string{"actor", "action", "server", "tool", "kind", "sync", "since", "until"}
 
 // ReadAuditQuery reads the query from the parameters.
 func ReadAuditQuery(v url.Values) AuditQuery {
 	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
-	return AuditQuery{get("actor"), get("action"), get("server"), get("tool"), get("kind"), get("since"), get("until")}
+	return AuditQuery{get("actor"), get("action"), get("server"), get("tool"), get("kind"), get("sync"), get("since"), get("until")}
 }
 
 // Values returns the query as parameters of an address, without empty ones.
 func (q AuditQuery) Values() url.Values {
 	v := url.Values{}
-	for i, s := range []string{q.Actor, q.Action, q.Server, q.Tool, q.Kind, q.Since, q.Until} {
+	for i, s := range []string{q.Actor, q.Action, q.Server, q.Tool, q.Kind, q.Sync, q.Since, q.Until} {
 		if s != "" {
 			v.Set(AuditParameters[i], s)
 		}
@@ -45,9 +46,12 @@ func (q AuditQuery) Values() url.Values {
 
 // Filter returns the filter of the query.
 func (q AuditQuery) Filter(now time.Time) (f audit.Filter, err error) {
-	f = audit.Filter{Actor: q.Actor, Action: q.Action, Server: q.Server, Tool: q.Tool, Kind: q.Kind}
+	f = audit.Filter{Actor: q.Actor, Action: q.Action, Server: q.Server, Tool: q.Tool, Kind: q.Kind, NoSync: q.Sync == "hide" && q.Actor != audit.ActorSync}
 	if f.Kind != "" && f.Kind != audit.KindCall && f.Kind != audit.KindEvent {
 		return f, Refuse(http.StatusUnprocessableEntity, "kind "+text.Quote(f.Kind, 64)+" is not known: it takes call or deed")
+	}
+	if q.Sync != "" && q.Sync != "show" && q.Sync != "hide" {
+		return f, Refuse(http.StatusUnprocessableEntity, "sync "+text.Quote(q.Sync, 64)+" is not known: it takes show or hide")
 	}
 	for _, bound := range []struct {
 		name, value string

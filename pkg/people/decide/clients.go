@@ -17,7 +17,11 @@ import (
 // counted. Otherwise these are only the agents that requested access.
 func (d *Service) seenAgents(ctx context.Context) (ids []string, err error) {
 	if counted, ok := d.o.Usage.(usage.AgentSource); ok {
-		return counted.Agents(ctx)
+		uses, err := counted.Agents(ctx)
+		for _, u := range uses {
+			ids = append(ids, u.Name)
+		}
+		return ids, err
 	}
 	if d.o.Requests == nil {
 		return nil, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
@@ -59,6 +60,15 @@ type Options struct {
 	// people, where the calls are; "": nowhere.
 	Calls     audit.Reader
 	CallStore string
+	CallLinks []CallLink // to the lines of calls, outside of this program
+
+	// Days has the files of the audit; nil: this process does not write them. Feed passes on new
+	// lines; nil: nobody can follow them here.
+	Days AuditDays
+	Feed *audit.Feed
+
+	// Seen has the clients that connected to this process; nil: other processes serve them.
+	Seen *connect.Visits
 
 	// Files are the files of the audit, and Tokens the agent tokens, for [Service.Restore]. A zero
 	// value means that there are none.
@@ -121,8 +131,9 @@ type Service struct {
 		sync.Mutex
 		since time.Time // when the fault began that missingIssuer reports; zero: there is none
 	}
-	open    openRequests
-	changes review.Changes // cache of the changes that pages and lists have shown
+	open     openRequests
+	checking sync.Mutex     // held while a check of the audit runs
+	changes  review.Changes // cache of the changes that pages and lists have shown
 }
 
 // New returns a Service over the states of a gateway and its approvals.

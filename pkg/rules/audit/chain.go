@@ -106,6 +106,14 @@ func (c Chain) Lines() (n int) {
 	return n
 }
 
+// Last returns the hash of the last checked line; "": none was checked.
+func (c Chain) Last() string {
+	if len(c.Days) == 0 {
+		return ""
+	}
+	return c.Days[len(c.Days)-1].Last
+}
+
 // Check follows the hashes from line to line, in bounded memory. If ctx ends, it returns what it
 // has checked so far, and Partial is set.
 func (s Snapshot) Check(ctx context.Context) (Chain, error) {

@@ -36,6 +36,9 @@ const (
 	ActionTakenBack      = "approvals_taken_back" // a copy was restored
 )
 
+// ActorSync is the actor of lines about definitions that a sync saw.
+const ActorSync = "sync"
+
 // KindIncomplete is the kind of the last line of a file that lacks lines. Its note says why, and
 // where the next lines are.
 const KindIncomplete = "incomplete"

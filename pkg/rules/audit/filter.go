@@ -14,6 +14,7 @@ type Filter struct {
 	Server string // server of the tool, or server that an event concerns
 	Tool   string // its id, or its name at any server
 	Kind   string // call, event
+	NoSync bool   // no lines that syncs wrote
 
 	Since time.Time // earliest time, inclusive
 	Until time.Time // end of the time range, exclusive
@@ -32,6 +33,7 @@ var ErrCursor = errors.New("cursor is from another source of audit lines")
 func (f Filter) Wants(l Line) bool {
 	switch {
 	case f.Kind != "" && f.Kind != l.Kind,
+		f.NoSync && l.Actor == ActorSync,
 		f.Actor != "" && f.Actor != l.Actor && f.Actor != l.Agent && f.Actor != l.Human,
 		f.Action != "" && f.Action != l.Action && f.Action != l.Decision,
 		f.Server != "" && f.Server != l.Server(),

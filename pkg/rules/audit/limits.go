@@ -23,7 +23,7 @@ func Name(s string) string { return text.Clip(s, maxName) }
 // bounded returns the line with its texts escaped and cut to their limits.
 func (l Line) bounded() Line {
 	for _, s := range []*string{
-		&l.Kind, &l.Agent, &l.Method, &l.Human, &l.Tool, &l.ArgsAsked, &l.ArgsSent, &l.Path, &l.Decision, &l.Status, &l.Limit,
+		&l.Kind, &l.Agent, &l.Method, &l.Human, &l.Client, &l.Tool, &l.ArgsAsked, &l.ArgsSent, &l.Path, &l.Decision, &l.Status, &l.Limit,
 		&l.Outcome, &l.ResultID, &l.Trace, &l.Actor, &l.Action, &l.Subject, &l.Request, &l.Source, &l.Shown,
 	} {
 		*s = Name(*s)

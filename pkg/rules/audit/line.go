@@ -53,6 +53,7 @@ type Line struct {
 	Agent       string          `json:"agent,omitempty"`
 	Method      string          `json:"method,omitempty"`      // tools/call, prompts/get, resources/read, completion/complete, resources/subscribe, tasks/get, tasks/update, tasks/cancel
 	Human       string          `json:"human,omitempty"`       // the user that the agent's token names; "": none
+	Client      string          `json:"client,omitempty"`      // the client that the agent's token names; "": none
 	Tool        string          `json:"tool,omitempty"`        // id of the tool, prompt or resource, or one of the gateway's own tools, such as retrieve_tools. Also of an event
 	Definition  tool.Hash       `json:"definition,omitempty"`  // the called or locked definition
 	ArgsAsked   string          `json:"args_asked,omitempty"`  // SHA-256, lower-case hex, of the canonical JSON of the arguments from the client

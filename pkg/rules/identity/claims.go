@@ -168,6 +168,9 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	return a, nil
 }
 
+// clientClaims are the claims that name the client of a token, in the order of their use.
+var clientClaims = []string{"azp", "client_id", "cid"}
+
 // personOf returns the sub of a person's token. It returns "" if the token has no sub, or belongs
 // to a client itself. A client's token has a sub that names the client (RFC 9068; Okta's claim cid
 // names it, too), or the marks of Auth0 and Entra. A sub that is too long or invalid is an error:

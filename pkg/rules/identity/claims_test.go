@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,6 +115,19 @@ func FuzzClaimsNeverGrantWithoutAnID(f *testing.F) {
 			t.Errorf("id = %q of %v", a.ID, c["sub"])
 		}
 	})
+}
+
+func TestClient(t *testing.T) {
+	for want, a := range map[string]identity.Agent{
+		"cursor": {Way: identity.WayJWT, Claims: map[string]any{"azp": "cursor", "client_id": "x", "cid": "y"}},
+		"x":      {Way: identity.WayJWT, Claims: map[string]any{"azp": "a\nb", "client_id": "x", "cid": "y"}},
+		"y":      {Way: identity.WayJWT, Claims: map[string]any{"azp": 7, "client_id": strings.Repeat("x", 257), "cid": "y"}},
+		"":       {Way: identity.WayToken, Claims: map[string]any{"azp": "cursor"}},
+	} {
+		if got := a.Client(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
 
 // If another claim names the agent, the subject is the person for whom the agent acts, unless the

@@ -52,6 +52,20 @@ func (a Agent) Owner() session.Owner {
 	return o
 }
 
+// Client returns the client that a JWT names: its azp, client_id or cid. It returns "" for other
+// agents, and if the token names none.
+func (a Agent) Client() string {
+	if a.Way != WayJWT {
+		return ""
+	}
+	for _, claim := range clientClaims {
+		if name, ok := a.Claims[claim].(string); ok && validID(name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // An Authenticator finds the Agent of a request. Its error is for the log. The caller's answer
 // depends only on the kind of the error.
 type Authenticator interface {

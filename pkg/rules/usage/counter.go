@@ -343,16 +343,54 @@ func (c *Counter) UsageOf(ctx context.Context, id string) (w Week, err error) {
 }
 
 // Agents implements [AgentSource].
-func (c *Counter) Agents(ctx context.Context) ([]string, error) {
+func (c *Counter) Agents(ctx context.Context) ([]AgentUse, error) {
+	uses, last := map[Pair]*Use{}, map[string]time.Time{}
+	err := c.month(ctx, func(start time.Time, t *Tally) {
+		addUses(uses, t)
+		for p := range t.uses {
+			last[p.Agent] = start
+		}
+	})
+	if err == nil {
+		now := c.now().UTC()
+		err = c.store.Each(ctx, Minute, now.Add(-KeepMinutes*time.Minute), now.Add(time.Minute), func(start time.Time, t *Tally) {
+			for p := range t.uses {
+				if start.After(last[p.Agent]) {
+					last[p.Agent] = start
+				}
+			}
+		})
+	}
+	var out []AgentUse
+	for _, r := range UsesOf(uses).Agents {
+		if r.Name != "" { // "" counts the agents that have no count of their own
+			out = append(out, AgentUse{r, last[r.Name]})
+		}
+	}
+	return out, err
+}
+
+// ToolsOf implements [AgentSource].
+func (c *Counter) ToolsOf(ctx context.Context, agent string) ([]Row, error) {
+	uses := map[Pair]*Use{}
+	err := c.month(ctx, func(_ time.Time, t *Tally) {
+		for p, u := range t.uses {
+			if p.Agent == agent {
+				if uses[p] == nil {
+					uses[p] = &Use{}
+				}
+				uses[p].Add(*u)
+			}
+		}
+	})
+	return UsesOf(uses).Tools, err
+}
+
+// month calls do for each hour of the last month, the oldest first.
+func (c *Counter) month(ctx context.Context, do func(start time.Time, t *Tally)) error {
 	if err := c.Flush(ctx); err != nil { // unwritten counts would be missing
 		c.log.LogAttrs(ctx, slog.LevelWarn, "usage not kept; it will be tried again", slog.Any("error", err))
 	}
-	to, ids := c.now().UTC().Add(time.Hour), map[string]bool{}
-	err := c.store.Each(ctx, Hour, to.Add(-KeepHours*time.Hour), to, func(_ time.Time, t *Tally) {
-		for p := range t.uses {
-			ids[p.Agent] = true
-		}
-	})
-	delete(ids, "") // "" counts the agents that have no count of their own
-	return slices.Sorted(maps.Keys(ids)), err
+	to := c.now().UTC().Add(time.Hour)
+	return c.store.Each(ctx, Hour, to.Add(-KeepHours*time.Hour), to, do)
 }

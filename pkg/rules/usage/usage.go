@@ -28,8 +28,17 @@ type ToolSource interface {
 
 // An AgentSource lists agents at no cost.
 type AgentSource interface {
-	// Agents returns the ids of the agents that called or searched in the last month, sorted.
-	Agents(ctx context.Context) ([]string, error)
+	// Agents returns the agents that called or searched in the last month, sorted by id.
+	Agents(ctx context.Context) ([]AgentUse, error)
+
+	// ToolsOf returns the tools that an agent called in the last month, sorted by id.
+	ToolsOf(ctx context.Context, agent string) ([]Row, error)
+}
+
+// An AgentUse says what an agent did in the last month.
+type AgentUse struct {
+	Row
+	Last time.Time // beginning of the last counted hour, or minute if it is recent, in which it called or searched
 }
 
 // An Asker is a [Source] that finds tools and agents only on request, because that costs money.

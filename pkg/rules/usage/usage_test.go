@@ -389,11 +389,29 @@ func TestAgents(t *testing.T) {
 	b.write(called("gone", "git:git_push"))
 	b.now = start.Add(40 * 24 * time.Hour)
 	b.write(called("ci", "git:git_push"))
+	b.now = b.now.Add(3*time.Hour + 7*time.Minute + 8*time.Second)
+	hour, minute := b.now.Truncate(time.Hour), b.now.Truncate(time.Minute)
+	b.write(called("ci", "fs:read_file"))
+	b.write(called("ci", "git:git_push"))
 	b.write(audit.Line{Agent: "kim", Tool: "git:git_push", Decision: audit.Locked})
+	b.now = b.now.Add(3 * time.Hour)
 	got, err := b.Agents(t.Context())
 	require.OK(t, err)
-	if d := cmp.Diff([]string{"ci", "kim"}, got); d != "" {
+	want := []usage.AgentUse{
+		{Row: usage.Row{Name: "ci", Beside: 2, Use: usage.Use{Calls: 3}}, Last: hour},
+		{Row: usage.Row{Name: "kim", Beside: 1, Use: usage.Use{Locked: 1}}, Last: hour},
+	}
+	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
+	}
+	b.now = b.now.Add(-time.Hour - 59*time.Minute)
+	if got, err = b.Agents(t.Context()); err != nil || !got[0].Last.Equal(minute) {
+		t.Errorf("last call of ci: %v, %v", got, err)
+	}
+	tools, err := b.ToolsOf(t.Context(), "ci")
+	require.OK(t, err)
+	if d := cmp.Diff([]usage.Row{{Name: "fs:read_file", Beside: 1, Use: usage.Use{Calls: 1}}, {Name: "git:git_push", Beside: 1, Use: usage.Use{Calls: 2}}}, tools); d != "" {
+		t.Errorf("tools (-want +got)\n%s", d)
 	}
 }
 
