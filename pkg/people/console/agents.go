@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
 // maxSessionsHere limits the clients in a row.
@@ -21,7 +22,8 @@ type agentsPage struct {
 	One  string // the only agent; "": all
 	Text string // part of the id
 	Used []useRow
-	Acts bool // this person may stop agents
+	Acts bool        // this person may stop agents
+	Days []rangeLink // the lines of the only agent in the audit, by day
 	pager
 }
 
@@ -60,6 +62,9 @@ func (c *Console) agents(w http.ResponseWriter, r *http.Request) {
 	for _, a := range p.Agents {
 		p.Rows = append(p.Rows, c.agentRowOf(root, a, p.Acts, c.o.Now()))
 	}
+	if p.One != "" && len(p.Rows) == 1 {
+		p.Days = daysOf(p.Rows[0].Audit, c.o.Now())
+	}
 	p.Used = useRowsOf(root, p.SeenAgents.Used)
 	filter := url.Values{}
 	for name, value := range map[string]string{"agent": q.Agent, "q": q.Text} {
@@ -73,6 +78,21 @@ func (c *Console) agents(w http.ResponseWriter, r *http.Request) {
 
 // Turned returns how many calls the gateway refused.
 func (a agentRow) Turned() int { return a.Locked + a.Refused }
+
+// daysOf returns links to the lines of an agent by days in UTC.
+func daysOf(address string, now time.Time) (links []rangeLink) {
+	day := func(back int) string { return now.UTC().AddDate(0, 0, -back).Format(time.DateOnly) }
+	for _, d := range []struct{ words, since, until string }{{"today", day(0), ""}, {"yesterday", day(1), day(0)}, {"last 7 days", day(7), ""}} {
+		if address != "" {
+			at := address + "&since=" + d.since
+			if d.until != "" {
+				at += "&until=" + d.until
+			}
+			links = append(links, rangeLink{usage.Range{Words: d.words}, at, false})
+		}
+	}
+	return links
+}
 
 func (c *Console) agentRowOf(root string, a decide.SeenAgent, acts bool, now time.Time) agentRow {
 	row := agentRow{SeenAgent: a, Name: shorten(a.ID), Human: shorten(a.Human)}

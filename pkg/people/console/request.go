@@ -19,6 +19,7 @@ type requestPage struct {
 	Known     bool   // the item and its record are readable
 	Name      string // of the item, clipped
 	Agent     string
+	AgentPage string // address of the page about the agent; "": its id is too long
 	Verified  string // how the agent was authenticated
 	Others    []askRow
 	OthersN   int
@@ -54,7 +55,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 		return
 	}
 	p, status := &requestPage{Page: Page{Here: "requests"}, Request: q, Agent: agentName(q.Agent), Verified: verifiedBy[q.Agent.Way]}, http.StatusOK
-	p.Name = shorten(q.Tool)
+	p.Name, p.AgentPage = shorten(q.Tool), agentLink(rootOf(r), q.Agent.ID)
 	p.Title = truncate(p.Agent, 60) + " asks for " + shownID(q.Item())
 	p.Arguments = argumentsText(q.Arguments)
 	p.fillTyped(r, refusal == nil)

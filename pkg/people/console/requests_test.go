@@ -129,7 +129,7 @@ func TestRequestPage(t *testing.T) {
 	h.Asks(other(1), "mail:send", "", "")
 	page := h.small("/admin/requests/" + id)
 	says(t, page,
-		"<bdi>deploy-bot for sam</bdi> asks for mail:<b>send</b>", "<bdi>deploy-bot</bdi></code>, verified by an access token of the issuer", "<bdi>sam</bdi>, who signed in", "8 hours is enough",
+		"<bdi>deploy-bot for sam</bdi> asks for mail:<b>send</b>", "<bdi>deploy-bot</bdi></code></a>, verified by an access token of the issuer", "<bdi>sam</bdi>, who signed in", "8 hours is enough",
 		"to send &lt;b&gt;it&lt;/b&gt;", "The agent wrote this. Nobody has checked it", "quarterly &lt;i&gt;report&lt;/i&gt;", "wrote this, and was signed in",
 		`<span class="chip pending_approval">pending approval</span>`, "1 other agent asks for the same definition", "token:ci-1", "Hash <code>",
 		`value="approved"`, `value="allowed 60"`, `value="allowed 480"`, `value="allowed 10080"`, `value="allowed"`, `value="declined"`, `name="minutes" inputmode="numeric" size="5" maxlength="5" autocomplete="off" value="480"`)
