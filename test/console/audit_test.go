@@ -84,7 +84,7 @@ func TestSecurityLead(t *testing.T) {
 	g.do("what deploy-bot called today", func(k *task) {
 		k.click("nav a", "Agents")
 		k.click("main tbody a", "deploy-bot")
-		k.sees("deploy-bot", "for sam@example.com", "3", "1 locked")
+		k.sees("deploy-bot", "for sam@example.com", "3", "(1 locked)")
 		tab.Everywhere("agent")
 		k.click("main a", "today")
 		k.sees("deploy-bot for sam@example.com", "called available office:send_mail", "call refused: locked")

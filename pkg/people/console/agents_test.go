@@ -49,7 +49,7 @@ func TestAgentsPage(t *testing.T) {
 	h.Decide.Seen.Note(connect.Visit{Agent: "kim", Client: "Cursor <x>", Version: "1.2"}, func() int { return 1 })
 	page := h.Page(http.StatusOK, "/admin/agents")
 	says(t, page, `<a href="../admin/agents?agent=kim"><b>kim</b></a>`, `client &lt;i&gt;cursor</div><div class="hint">for kim@example.com`, "“Cursor &lt;x&gt; 1.2”",
-		`<a class="button no" href="../admin/stop?agent=kim#make">Stop…`, `<a href="../admin/audit?actor=kim&amp;kind=call">1</a> <span class="dim">1 failed</span>`, `1 <span class="dim">1 locked</span>`, "<b>\uFFFD&lt;b&gt;&#39;", "no stop can name it as it is here")
+		`<a class="button no" href="../admin/stop?agent=kim#make">Stop…`, `<a href="../admin/audit?actor=kim&amp;kind=call">1</a> <span class="dim">(1 failed)</span>`, `1 <span class="dim">(1 locked)</span>`, "<b>\uFFFD&lt;b&gt;&#39;", "no stop can name it as it is here")
 	lacks(t, page, "\u202e")
 	if a, b, c := strings.Index(page, "<b>kim"), strings.Index(page, "<b>\uFFFD"), strings.Index(page, "token:old"); a > b || b > c {
 		t.Errorf("the newest call is not first: %d %d %d", a, b, c)

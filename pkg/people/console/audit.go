@@ -42,8 +42,7 @@ type auditPage struct {
 	Actions    []string
 	Servers    []string
 	FourEyes   string // which definitions need two people
-	Files      bool   // this process has the files of the audit
-	Days       string // the days of the page
+	Days       string // the days of the page that have files; "": none
 	Check, Zip string // addresses of the check of these days, and of their archive
 	Checked    *audit.Chain
 	Follow     string // address of the stream of new lines; "": the page cannot follow them
@@ -138,12 +137,10 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "audit", p)
 }
 
-// auditDays sets the days of the page, and checks them if the request asks for it. These are the
-// days of the filter. Without a bound in the filter, the lines of the page are the bound.
+// auditDays sets the days of the page that have files, and checks them if the request asks for it.
+// These are the days of the filter. Without a bound in the filter, the lines of the page are the
+// bound.
 func (c *Console) auditDays(r *http.Request, p *auditPage, f audit.Filter, after string, values url.Values) {
-	if p.Files = c.o.Service.HasAuditFiles(); !p.Files {
-		return
-	}
 	since, until := f.Since, f.Until
 	if n := len(p.Lines); n > 0 {
 		if since.IsZero() && p.Next.Next != "" {
@@ -153,32 +150,32 @@ func (c *Console) auditDays(r *http.Request, p *auditPage, f audit.Filter, after
 			until = p.Lines[0].Time.Add(1)
 		}
 	}
-	days, last := url.Values{}, c.o.Now().UTC()
-	if !until.IsZero() {
-		last = until.UTC().Add(-1)
-		days.Set("until", last.Truncate(24*time.Hour).Add(24*time.Hour).Format(time.DateOnly))
-	}
-	first := "the oldest file"
-	if !since.IsZero() {
-		first = since.UTC().Format(time.DateOnly)
-		days.Set("since", first)
-	}
-	p.Days = first + " to " + last.Format(time.DateOnly)
-	at := maps.Clone(values)
-	if after != "" {
-		at.Set("after", after)
-	}
-	p.Check = withQuery(rootOf(r)+"admin/audit", at, checkParam, "1") + "#chain"
-	p.Zip = withQuery(rootOf(r)+"admin/audit/evidence.zip", days)
-	if r.URL.Query().Get(checkParam) == "" {
+	days, err := c.o.Service.AuditFileDays(since, until)
+	if err == nil && len(days) == 0 {
 		return
 	}
-	checked, err := c.o.Service.CheckAudit(r.Context(), since, until)
+	if err == nil && r.URL.Query().Get(checkParam) != "" {
+		var chain audit.Chain
+		if chain, err = c.o.Service.CheckAudit(r.Context(), since, until); err == nil {
+			p.Checked = &chain
+		}
+	}
 	if err != nil {
 		p.Problem = sentence(c.o.Service.Explain(r.Context(), "check of the audit", err).Detail)
+	}
+	if len(days) == 0 {
 		return
 	}
-	p.Checked = &checked
+	first, last := days[0], days[len(days)-1]
+	if p.Days = first; first != last {
+		p.Days += " to " + last
+	}
+	zip := url.Values{"since": {first}}
+	if end, err := time.Parse(time.DateOnly, last); err == nil {
+		zip.Set("until", end.AddDate(0, 0, 1).Format(time.DateOnly))
+	}
+	p.Zip = withQuery(rootOf(r)+"admin/audit/evidence.zip", zip)
+	p.Check = withQuery(rootOf(r)+"admin/audit", maps.Clone(values), "after", after, checkParam, "1") + "#chain"
 }
 
 // auditChoices returns the filters of the page, with their current values.

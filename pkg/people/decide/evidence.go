@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -53,8 +54,14 @@ func LogQuery(f audit.Filter) string {
 // checkTime is how long a check of the audit may take.
 const checkTime = 30 * time.Second
 
-// HasAuditFiles reports whether this process has the files of the audit.
-func (d *Service) HasAuditFiles() bool { return d.o.Days != nil }
+// AuditFileDays returns the days of which this process has files of the audit, oldest first.
+func (d *Service) AuditFileDays(since, until time.Time) ([]string, error) {
+	s, err := d.auditFiles(since, until)
+	if e, ok := errors.AsType[*Error](err); ok && (e.Status == http.StatusNotFound || e.Status == http.StatusNotImplemented) {
+		err = nil
+	}
+	return s.Days, err
+}
 
 // AuditFeed returns the feed of new audit lines; nil: nobody can follow them here.
 func (d *Service) AuditFeed() *audit.Feed { return d.o.Feed }
