@@ -29,7 +29,13 @@ func (g *gate) do(name string, run func(k *task)) {
 	g.T.Helper()
 	k := &task{gate: g, name: name, start: time.Now()}
 	run(k)
-	g.T.Logf("%s: %d clicks, %d fields, %.1f s", k.name, k.clicks, k.typed, time.Since(k.start).Seconds())
+	g.T.Logf(
+		"%s: %d clicks, %d fields, %.1f s",
+		k.name,
+		k.clicks,
+		k.typed,
+		time.Since(k.start).Seconds(),
+	)
 }
 
 // click clicks on an element that leads to another page.
@@ -67,7 +73,17 @@ func TestSecurityLead(t *testing.T) {
 		Requests []struct{ ID, Hash string }
 	}
 	g.Ask(http.StatusOK, "/admin/requests", nil, &open)
-	g.Ask(http.StatusOK, "/admin/requests/"+open.Requests[0].ID+"/decide", map[string]any{"verdict": "allowed", "minutes": 60, "reason": "for the report", "hash": open.Requests[0].Hash}, nil)
+	g.Ask(
+		http.StatusOK,
+		"/admin/requests/"+open.Requests[0].ID+"/decide",
+		map[string]any{
+			"verdict": "allowed",
+			"minutes": 60,
+			"reason":  "for the report",
+			"hash":    open.Requests[0].Hash,
+		},
+		nil,
+	)
 	for range 3 {
 		g.call(agent, "send_mail", `{"to":"x"}`)
 	}
@@ -78,7 +94,13 @@ func TestSecurityLead(t *testing.T) {
 		k.click("nav a", "Audit")
 		k.fill("input[name=tool]", "send_mail")
 		k.click("main button", "Show")
-		k.sees("decided a request office:send_mail", "for deploy-bot", open.Requests[0].ID, "“allowed", "admin")
+		k.sees(
+			"decided a request office:send_mail",
+			"for deploy-bot",
+			open.Requests[0].ID,
+			"“allowed",
+			"admin",
+		)
 	})
 	tab.Everywhere("audit-requests")
 	g.do("what deploy-bot called today", func(k *task) {
@@ -87,7 +109,11 @@ func TestSecurityLead(t *testing.T) {
 		k.sees("deploy-bot", "for sam@example.com", "3", "(1 locked)")
 		tab.Everywhere("agent")
 		k.click("main a", "today")
-		k.sees("deploy-bot for sam@example.com", "called available office:send_mail", "call refused: locked")
+		k.sees(
+			"deploy-bot for sam@example.com",
+			"called available office:send_mail",
+			"call refused: locked",
+		)
 	})
 	tab.Goto("/admin/agents")
 	tab.Everywhere("agents")
@@ -114,7 +140,8 @@ func TestSecurityLead(t *testing.T) {
 		k.click("main button", "Stop it now")
 		tab.SeeText("main", "deploy-bot")
 	})
-	if a := g.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, agent); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "loops") {
+	if a := g.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, agent); a.Status != http.StatusForbidden ||
+		!strings.Contains(a.Body, "loops") {
 		t.Errorf("the agent is not stopped: %d %s", a.Status, a.Body)
 	}
 }
@@ -123,13 +150,19 @@ func TestSecurityLead(t *testing.T) {
 func (g *gate) evidence() {
 	g.T.Helper()
 	address := strings.TrimPrefix(g.link("Evidence (zip)"), g.URL)
-	a := g.Do(http.MethodGet, address, "", http.Header{"Cookie": {"portcullis=" + g.tab.Cookie("portcullis")}})
+	a := g.Do(
+		http.MethodGet,
+		address,
+		"",
+		http.Header{"Cookie": {"portcullis=" + g.tab.Cookie("portcullis")}},
+	)
 	z, err := zip.NewReader(bytes.NewReader([]byte(a.Body)), int64(len(a.Body)))
 	require.OK(g.T, err)
 	dir := g.T.TempDir()
 	require.OK(g.T, os.CopyFS(dir, z))
 	run := func() (string, error) {
-		out, err := exec.CommandContext(g.T.Context(), "python3", filepath.Join(dir, "verify.py")).CombinedOutput()
+		out, err := exec.CommandContext(g.T.Context(), "python3", filepath.Join(dir, "verify.py")).
+			CombinedOutput()
 		return string(out), err
 	}
 	if said, err := run(); err != nil {
@@ -143,7 +176,14 @@ func (g *gate) evidence() {
 	raw, err := os.ReadFile(last)
 	require.OK(g.T, err)
 	require.OK(g.T, os.Chmod(last, 0o600))
-	require.OK(g.T, os.WriteFile(last, bytes.Replace(raw, []byte("sam@example.com"), []byte("ann@example.com"), 1), 0o600))
+	require.OK(
+		g.T,
+		os.WriteFile(
+			last,
+			bytes.Replace(raw, []byte("sam@example.com"), []byte("ann@example.com"), 1),
+			0o600,
+		),
+	)
 	if said, err := run(); err == nil || !strings.Contains(said, "follows") {
 		g.T.Errorf("the script on a changed copy: %v: %s", err, said)
 	}
@@ -152,7 +192,13 @@ func (g *gate) evidence() {
 // link returns the address of the first link with a text.
 func (g *gate) link(text string) string {
 	g.T.Helper()
-	return browsertest.Eval[string](g.tab, fmt.Sprintf(`[...document.querySelectorAll('main a')].find(a => a.innerText.includes(%q)).href`, text))
+	return browsertest.Eval[string](
+		g.tab,
+		fmt.Sprintf(
+			`[...document.querySelectorAll('main a')].find(a => a.innerText.includes(%q)).href`,
+			text,
+		),
+	)
 }
 
 // A page that follows shows new lines without a reload, and goes on after a restart of the program.
@@ -175,5 +221,8 @@ func TestFollowInABrowser(t *testing.T) {
 	tab.SeeText("#following", "New lines appear here.")
 	rows := len(tab.Texts("#lines tr"))
 	g.call(agent, "send_mail", `{"to":"x"}`)
-	tab.Until("one more line, on the same page", fmt.Sprintf("window.same && document.querySelectorAll('#lines tr').length > %d", rows))
+	tab.Until(
+		"one more line, on the same page",
+		fmt.Sprintf("window.same && document.querySelectorAll('#lines tr').length > %d", rows),
+	)
 }

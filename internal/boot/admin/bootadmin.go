@@ -54,7 +54,9 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 			}
 			return actor, err
 		},
-		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Ending: p.Ending(), Log: p.Log,
+		Challenge: challenge(
+			p,
+		), SignIn: signIn, BaseURL: s.AdminURL, Ending: p.Ending(), Log: p.Log,
 	}), nil
 }
 
@@ -88,7 +90,9 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
-		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Servers: servers, Caller: caller, Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
+		Stops: stop.NewStore(
+			p.Stores.Approvals,
+		), Running: running, Servers: servers, Caller: caller, Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
 		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), CallLinks: callLinks(p), Days: days, Feed: p.Feed, Seen: p.Seen, HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, SignIns: p.SignIns, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), PublicURL: p.Settings.BaseURL, BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 }
@@ -98,7 +102,12 @@ func registry(p *boot.Program, service *decide.Service) *token.Registry {
 	if p.Tokens == nil {
 		return nil
 	}
-	return &token.Registry{Store: p.Tokens.Store, Keys: p.Tokens.Keys, Log: p.Log, Record: service.RecordToken}
+	return &token.Registry{
+		Store:  p.Tokens.Store,
+		Keys:   p.Tokens.Keys,
+		Log:    p.Log,
+		Record: service.RecordToken,
+	}
 }
 
 // callStore returns where a person finds the lines of agents' calls, if another process writes
@@ -107,7 +116,10 @@ func callStore(p *boot.Program) string {
 	if p.Timeouts.Holds {
 		return "the program's log" // it has the lines of this process
 	}
-	return cmp.Or(p.Settings.AuditStore, `the log of the function that agents call, as lines with "audit": 1; the template's parameter Audit keeps them as files`)
+	return cmp.Or(
+		p.Settings.AuditStore,
+		`the log of the function that agents call, as lines with "audit": 1; the template's parameter Audit keeps them as files`,
+	)
 }
 
 // callLinks returns links to the consoles of AWS in which a person reads the lines of agents' calls.
@@ -125,10 +137,23 @@ func callLinks(p *boot.Program) (links []decide.CallLink) {
 	}
 	at := "https://" + region + "." + domain
 	if group := p.Settings.UsageLogs; group != "" {
-		links = append(links, decide.CallLink{Name: "CloudWatch Logs Insights", Group: group, URL: at + "/cloudwatch/home?region=" + region + "#logsV2:logs-insights"})
+		links = append(
+			links,
+			decide.CallLink{
+				Name:  "CloudWatch Logs Insights",
+				Group: group,
+				URL:   at + "/cloudwatch/home?region=" + region + "#logsV2:logs-insights",
+			},
+		)
 	}
 	if p.Settings.AuditStore != "" {
-		links = append(links, decide.CallLink{Name: "Athena", URL: at + "/athena/home?region=" + region + "#/query-editor"})
+		links = append(
+			links,
+			decide.CallLink{
+				Name: "Athena",
+				URL:  at + "/athena/home?region=" + region + "#/query-editor",
+			},
+		)
 	}
 	return links
 }
@@ -202,16 +227,22 @@ func challenge(p *boot.Program) console.Challenge {
 	a := p.Settings.Access
 	switch {
 	case p.Owner != nil && a.Open():
-		return console.Challenge{Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login"}
+		return console.Challenge{
+			Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login",
+		}
 	case a.Open() && a.Bootstrap != "":
-		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer; or sign in with this token in a browser at /admin/login"}
+		return console.Challenge{
+			Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer; or sign in with this token in a browser at /admin/login",
+		}
 	case a.Open() && a.ClientID != "":
 		return console.Challenge{Send: "the cookie of a browser that signed in at /admin/login; " +
 			"programs may call if PORTCULLIS_BOOTSTRAP_SHA256 is set, with the token whose " +
 			"SHA-256 it holds"}
 	case a.Open():
-		return console.Challenge{Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
-			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}
+		return console.Challenge{
+			Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
+				"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)",
+		}
 	}
 	var ways []string
 	c := console.Challenge{ScopePrefix: a.ScopePrefix()}

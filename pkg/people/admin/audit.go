@@ -17,27 +17,52 @@ import (
 
 // registerAudit adds the operations that read the audit.
 func (a *api) registerAudit(h huma.API) {
-	list := get("audit", "/admin/audit", "List audit lines, newest first: calls of agents and actions of people")
+	list := get(
+		"audit",
+		"/admin/audit",
+		"List audit lines, newest first: calls of agents and actions of people",
+	)
 	list.Errors = append(list.Errors, http.StatusUnprocessableEntity)
 	serve(a, h, list, a.audit)
 	for _, e := range exports {
-		op := get("audit-"+e.name, "/admin/audit."+e.name, "Export all audit lines as a file: "+e.what)
-		op.Responses = map[string]*huma.Response{"200": {Description: e.what, Content: map[string]*huma.MediaType{e.mediaType: {}}}}
+		op := get(
+			"audit-"+e.name,
+			"/admin/audit."+e.name,
+			"Export all audit lines as a file: "+e.what,
+		)
+		op.Responses = map[string]*huma.Response{
+			"200": {Description: e.what, Content: map[string]*huma.MediaType{e.mediaType: {}}},
+		}
 		op.Errors = append(op.Errors, http.StatusUnprocessableEntity)
-		huma.Register(h, op, func(ctx context.Context, in *decide.AuditQuery) (*huma.StreamResponse, error) {
-			f, err := in.Filter(a.service.Now())
-			if err != nil {
-				return nil, a.fail(ctx, op.OperationID, err)
-			}
-			return &huma.StreamResponse{Body: func(hc huma.Context) { a.export(hc, op.OperationID, e, f) }}, nil
-		})
+		huma.Register(
+			h,
+			op,
+			func(ctx context.Context, in *decide.AuditQuery) (*huma.StreamResponse, error) {
+				f, err := in.Filter(a.service.Now())
+				if err != nil {
+					return nil, a.fail(ctx, op.OperationID, err)
+				}
+				return &huma.StreamResponse{
+					Body: func(hc huma.Context) { a.export(hc, op.OperationID, e, f) },
+				}, nil
+			},
+		)
 	}
 }
 
 // registerChain adds the operations about the files of whole days.
 func (a *api) registerChain(h huma.API) {
-	check := get("audit-check", "/admin/audit/check", "Check the chain of hashes in the audit files of whole days, for at most 30 s")
-	check.Errors = append(check.Errors, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented)
+	check := get(
+		"audit-check",
+		"/admin/audit/check",
+		"Check the chain of hashes in the audit files of whole days, for at most 30 s",
+	)
+	check.Errors = append(
+		check.Errors,
+		http.StatusNotFound,
+		http.StatusUnprocessableEntity,
+		http.StatusNotImplemented,
+	)
 	serve(a, h, check, func(ctx context.Context, in *daysInput) (out audit.Chain, err error) {
 		f, err := in.filter(a.service.Now())
 		if err != nil {
@@ -45,8 +70,17 @@ func (a *api) registerChain(h huma.API) {
 		}
 		return a.service.CheckAudit(ctx, f.Since, f.Until)
 	})
-	op := get("audit-evidence", "/admin/audit/evidence.zip", "Download the audit files of whole days, with a manifest and a script that checks them")
-	op.Responses = map[string]*huma.Response{"200": {Description: "a zip archive", Content: map[string]*huma.MediaType{"application/zip": {}}}}
+	op := get(
+		"audit-evidence",
+		"/admin/audit/evidence.zip",
+		"Download the audit files of whole days, with a manifest and a script that checks them",
+	)
+	op.Responses = map[string]*huma.Response{
+		"200": {
+			Description: "a zip archive",
+			Content:     map[string]*huma.MediaType{"application/zip": {}},
+		},
+	}
 	op.Errors = check.Errors
 	huma.Register(h, op, func(ctx context.Context, in *daysInput) (*huma.StreamResponse, error) {
 		f, err := in.filter(a.service.Now())
@@ -63,7 +97,9 @@ func (a *api) registerChain(h huma.API) {
 			hc.SetHeader("Content-Disposition", fmt.Sprintf(`attachment; filename="%s"`, name))
 			if err := write(hc.BodyWriter()); err != nil {
 				_ = a.service.Explain(ctx, op.OperationID, err) // Explain logs the error
-				panic(http.ErrAbortHandler)                     // the caller sees that the archive is not whole
+				panic(
+					http.ErrAbortHandler,
+				) // the caller sees that the archive is not whole
 			}
 		}}, nil
 	})
@@ -99,7 +135,12 @@ type exporter struct {
 }
 
 var exports = []exporter{
-	{"csv", "text/csv; charset=utf-8", "a table of comma-separated values, made safe for spreadsheets", func(w io.Writer) (audit.Writer, error) { return audit.NewCSV(w) }},
+	{
+		"csv",
+		"text/csv; charset=utf-8",
+		"a table of comma-separated values, made safe for spreadsheets",
+		func(w io.Writer) (audit.Writer, error) { return audit.NewCSV(w) },
+	},
 	{"jsonl", "application/jsonl; charset=utf-8", "one JSON object on each line, in the form of " +
 		"the schema", func(w io.Writer) (audit.Writer, error) { return audit.JSONL{W: w}, nil }},
 }
@@ -120,7 +161,14 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 	var out audit.Writer
 	begin := func() (err error) {
 		hc.SetHeader("Content-Type", e.mediaType)
-		hc.SetHeader("Content-Disposition", fmt.Sprintf(`attachment; filename="portcullis-audit-%s.%s"`, a.service.Now().UTC().Format("20060102T150405Z"), e.name))
+		hc.SetHeader(
+			"Content-Disposition",
+			fmt.Sprintf(
+				`attachment; filename="portcullis-audit-%s.%s"`,
+				a.service.Now().UTC().Format("20060102T150405Z"),
+				e.name,
+			),
+		)
 		out, err = e.begin(counted)
 		return err
 	}
@@ -157,8 +205,20 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 	} else {
 		_ = a.service.Explain(ctx, operation, err) // Explain logs the error
 	}
-	note = fmt.Sprintf("lines are missing after these %d: %s. The rest begins with until=%s", n, note, last.Add(1).UTC().Format(time.RFC3339Nano))
-	_ = out.Write(audit.Line{V: audit.Version, Time: a.service.Now().UTC(), Kind: audit.KindIncomplete, Note: note}) // this fails only if the caller has gone
+	note = fmt.Sprintf(
+		"lines are missing after these %d: %s. The rest begins with until=%s",
+		n,
+		note,
+		last.Add(1).UTC().Format(time.RFC3339Nano),
+	)
+	_ = out.Write(
+		audit.Line{
+			V:    audit.Version,
+			Time: a.service.Now().UTC(),
+			Kind: audit.KindIncomplete,
+			Note: note,
+		},
+	) // this fails only if the caller has gone
 }
 
 // A counter counts the bytes that are written.

@@ -48,11 +48,15 @@ const (
 	operator = identity.Operator
 )
 
-// serverRows are the rows of upstream servers and their tools.
+// serverRows are the rows of upstream servers and their tools, and of agents and their calls.
 func serverRows() map[string]row {
 	return map[string]row{
 		"GET /admin/servers/{server}/messages": {need: operator},
 		"POST /admin/servers/{server}/restart": {need: operator, json: "{}"},
+
+		"GET /admin/audit/check":        {need: viewer},
+		"GET /admin/audit/evidence.zip": {need: viewer},
+		"GET /admin/agents":             {need: viewer},
 
 		"POST /admin/call": {need: operator, json: `{"tool":"fs:read_file"}`},
 	}
@@ -98,9 +102,6 @@ func rows() map[string]row {
 		"GET /admin/config":                     {need: viewer},
 		"GET /admin/health":                     {need: viewer},
 		"GET /admin/audit":                      {need: viewer},
-		"GET /admin/audit/check":                {need: viewer},
-		"GET /admin/audit/evidence.zip":         {need: viewer},
-		"GET /admin/agents":                     {need: viewer},
 		"GET /admin/audit.csv":                  {need: viewer},
 		"GET /admin/audit.jsonl":                {need: viewer},
 

@@ -46,9 +46,17 @@ func (c *Console) agents(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	after, err := onlyAfter(r, "agent", "q")
 	q := decide.AgentQuery{Agent: query.Get("agent"), Text: strings.TrimSpace(query.Get("q"))}
-	p := &agentsPage{Page: Page{Title: "Agents", Here: "agents"}, One: shorten(q.Agent), Text: q.Text}
+	p := &agentsPage{
+		Page: Page{Title: "Agents", Here: "agents"},
+		One:  shorten(q.Agent),
+		Text: q.Text,
+	}
 	if err == nil {
-		p.SeenAgents, err = c.o.Service.SeenAgents(r.Context(), q, decide.Paging{Limit: maxRows, After: after})
+		p.SeenAgents, err = c.o.Service.SeenAgents(
+			r.Context(),
+			q,
+			decide.Paging{Limit: maxRows, After: after},
+		)
 	}
 	if err != nil {
 		c.failed(w, r, "agents", err)

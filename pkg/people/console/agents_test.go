@@ -36,33 +36,87 @@ func (h *fixture) calling(lines ...audit.Line) {
 	h.Open()
 }
 
-func TestAgentsPage(t *testing.T) {
+// withAgents returns a fixture in which kim, a hostile agent and an old agent called, in this
+// order, the newest call first.
+func withAgents(t *testing.T) *fixture {
 	h := newFixture(t)
-	now := h.Clock.Now()
-	const hostile = "\u202e<b>'\"&"
-	h.calling(
-		audit.Line{Time: now.Add(-100 * time.Hour), Agent: "token:old", Tool: "fs:read_file", Decision: audit.Allowed},
-		audit.Line{Time: now.Add(-3 * time.Minute), Agent: hostile, Tool: "fs:read_file", Decision: audit.Scope},
-		audit.Line{Time: now.Add(-2 * time.Minute), Agent: "kim", Human: "kim@example.com", Client: "<i>cursor", Tool: "fs:read_file", Decision: audit.Allowed, Outcome: "transient"},
-		audit.Line{Time: now.Add(-time.Minute), Agent: "kim", Human: "kim@example.com", Client: "<i>cursor", Tool: "mail:send", Decision: audit.Locked},
-	)
-	h.Decide.Seen.Note(connect.Visit{Agent: "kim", Client: "Cursor <x>", Version: "1.2"}, func() int { return 1 })
-	page := h.Page(http.StatusOK, "/admin/agents")
-	says(t, page, `<a href="../admin/agents?agent=kim"><b>kim</b></a>`, `client &lt;i&gt;cursor</div><div class="hint">for kim@example.com`, "“Cursor &lt;x&gt; 1.2”",
-		`<a class="button no" href="../admin/stop?agent=kim#make">Stop…`, `<a href="../admin/audit?actor=kim&amp;kind=call">1</a> <span class="dim">(1 failed)</span>`, `1 <span class="dim">(1 locked)</span>`, "<b>\uFFFD&lt;b&gt;&#39;", "no stop can name it as it is here")
-	lacks(t, page, "\u202e")
-	if a, b, c := strings.Index(page, "<b>kim"), strings.Index(page, "<b>\uFFFD"), strings.Index(page, "token:old"); a > b || b > c {
-		t.Errorf("the newest call is not first: %d %d %d", a, b, c)
+	now, kim := h.Clock.Now(), audit.Line{
+		Agent:  "kim",
+		Human:  "kim@example.com",
+		Client: "<i>cursor",
 	}
-	one := h.Page(http.StatusOK, "/admin/agents?agent=kim")
-	says(t, one, "<h1>Agent kim</h1>", `<a href="../admin/tools/fs/read_file">fs:read_file</a>`, "1 call, 1 failed", "mail:send", "0 calls, 1 locked")
-	lacks(t, one, "token:old")
+	old, hostile, called, locked := kim, kim, kim, kim
+	for i, l := range []*audit.Line{&locked, &called, &hostile, &old} {
+		l.Time, l.Tool, l.Decision = now.Add(
+			-time.Minute*time.Duration(i+1),
+		), "fs:read_file", audit.Allowed
+	}
+	called.Outcome = "transient"
+	locked.Tool, locked.Decision = "mail:send", audit.Locked
+	hostile.Agent, hostile.Decision = "\u202e<b>'\"&", audit.Scope
+	old.Agent, old.Time = "token:old", now.Add(-100*time.Hour)
+	h.calling(old, hostile, called, locked)
+	h.Decide.Seen.Note(
+		connect.Visit{Agent: "kim", Client: "Cursor <x>", Version: "1.2"},
+		func() int { return 1 },
+	)
+	return h
+}
+
+func TestAgentsPage(t *testing.T) {
+	h := withAgents(t)
+	page := h.Page(http.StatusOK, "/admin/agents")
+	says(
+		t,
+		page,
+		`<a href="../admin/agents?agent=kim"><b>kim</b></a>`,
+		`client &lt;i&gt;cursor</div><div class="hint">for kim@example.com`,
+		"“Cursor &lt;x&gt; 1.2”",
+		`<a class="button no" href="../admin/stop?agent=kim#make">Stop…`,
+		`<a href="../admin/audit?actor=kim&amp;kind=call">1</a> <span class="dim">(1 failed)</span>`,
+		`1 <span class="dim">(1 locked)</span>`,
+		"<b>\uFFFD&lt;b&gt;&#39;",
+		"no stop can name it as it is here",
+	)
+	lacks(t, page, "\u202e")
+	at := func(name string) int { return strings.Index(page, "<b>"+name) }
+	if at("kim") > at("\uFFFD") || at("\uFFFD") > at("token:old") {
+		t.Errorf("the newest call is not first: %s", page)
+	}
 	says(t, h.Page(http.StatusOK, "/admin/agents?q=OLD"), "token:old")
 	says(t, h.Page(http.StatusOK, "/admin/agents?agent=nobody"), "No call of this agent is known")
-	says(t, h.Page(http.StatusOK, "/admin/stop?agent=kim"), `value="agent" checked`, `name="agent" list="agents" autocomplete="off" maxlength="512" value="kim"`)
 	says(t, h.Page(http.StatusOK, "/admin/usage"), `<a href="../admin/agents?agent=kim">kim</a>`)
+}
 
-	h.Submit("/admin/stop", map[string][]string{"what": {"agent"}, "agent": {"kim"}, "reason": {"loops"}, "sure": {"1"}})
+func TestPageOfOneAgent(t *testing.T) {
+	h := withAgents(t)
+	one := h.Page(http.StatusOK, "/admin/agents?agent=kim")
+	says(
+		t,
+		one,
+		"<h1>Agent kim</h1>",
+		`<a href="../admin/tools/fs/read_file">fs:read_file</a>`,
+		"1 call, 1 failed",
+		"mail:send",
+		"0 calls, 1 locked",
+	)
+	lacks(t, one, "token:old")
+	says(
+		t,
+		h.Page(http.StatusOK, "/admin/stop?agent=kim"),
+		`value="agent" checked`,
+		`name="agent" list="agents" autocomplete="off" maxlength="512" value="kim"`,
+	)
+
+	h.Submit(
+		"/admin/stop",
+		map[string][]string{
+			"what":   {"agent"},
+			"agent":  {"kim"},
+			"reason": {"loops"},
+			"sure":   {"1"},
+		},
+	)
 	stopped := h.Page(http.StatusOK, "/admin/agents?agent=kim")
 	says(t, stopped, `<span class="chip permanent">stopped</span>`)
 	lacks(t, stopped, "Stop…")
@@ -82,7 +136,16 @@ func TestAgentsPageOfManyAgents(t *testing.T) {
 		if n%100 == 99 {
 			name += strings.Repeat("\u202e", 400)
 		}
-		lines = append(lines, audit.Line{Time: h.Clock.Now().Add(-time.Duration(n%500) * time.Hour), Agent: name, Human: strings.Repeat("<", 512), Tool: "fs:read_file", Decision: audit.Allowed})
+		lines = append(
+			lines,
+			audit.Line{
+				Time:     h.Clock.Now().Add(-time.Duration(n%500) * time.Hour),
+				Agent:    name,
+				Human:    strings.Repeat("<", 512),
+				Tool:     "fs:read_file",
+				Decision: audit.Allowed,
+			},
+		)
 	}
 	h.calling(lines...)
 	seen, _ := h.walk("/admin/agents?q=agent-000", `<b>agent-(\d{5})`)

@@ -76,7 +76,10 @@ func (c *Console) auditPages(mux *http.ServeMux, next http.Handler) {
 }
 
 // auditQuery reads the filter of a page. Without a choice, the page leaves out the lines of syncs.
-func (c *Console) auditQuery(r *http.Request, others ...string) (asked decide.AuditQuery, f audit.Filter, after string, err error) {
+func (c *Console) auditQuery(
+	r *http.Request,
+	others ...string,
+) (asked decide.AuditQuery, f audit.Filter, after string, err error) {
 	after, err = onlyAfter(r, append(others, decide.AuditParameters...)...)
 	asked = decide.ReadAuditQuery(r.URL.Query())
 	asked.Sync = cmp.Or(asked.Sync, "hide")
@@ -92,7 +95,11 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 	asked, f, after, err := c.auditQuery(r, checkParam)
 	p := &auditPage{Page: Page{Title: "Audit", Here: "audit"}}
 	if err == nil {
-		p.AuditPage, err = c.o.Service.FoldedAudit(ctx, f, decide.Paging{Limit: maxRows, After: after})
+		p.AuditPage, err = c.o.Service.FoldedAudit(
+			ctx,
+			f,
+			decide.Paging{Limit: maxRows, After: after},
+		)
 	}
 	if err != nil {
 		c.failed(w, r, "audit", err)
@@ -140,7 +147,13 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 // auditDays sets the days of the page that have files, and checks them if the request asks for it.
 // These are the days of the filter. Without a bound in the filter, the lines of the page are the
 // bound.
-func (c *Console) auditDays(r *http.Request, p *auditPage, f audit.Filter, after string, values url.Values) {
+func (c *Console) auditDays(
+	r *http.Request,
+	p *auditPage,
+	f audit.Filter,
+	after string,
+	values url.Values,
+) {
 	since, until := f.Since, f.Until
 	if n := len(p.Lines); n > 0 {
 		if since.IsZero() && p.Next.Next != "" {
@@ -175,22 +188,44 @@ func (c *Console) auditDays(r *http.Request, p *auditPage, f audit.Filter, after
 		zip.Set("until", end.AddDate(0, 0, 1).Format(time.DateOnly))
 	}
 	p.Zip = withQuery(rootOf(r)+"admin/audit/evidence.zip", zip)
-	p.Check = withQuery(rootOf(r)+"admin/audit", maps.Clone(values), "after", after, checkParam, "1") + "#chain"
+	p.Check = withQuery(
+		rootOf(r)+"admin/audit",
+		maps.Clone(values),
+		"after",
+		after,
+		checkParam,
+		"1",
+	) + "#chain"
 }
 
 // auditChoices returns the filters of the page, with their current values.
 func auditChoices(q decide.AuditQuery) []choice {
 	kinds := []option{{"", "any"}, {audit.KindCall, "calls"}, {audit.KindEvent, "deeds"}}
 	all := []choice{
-		{Name: "actor", Label: "Who", Value: q.Actor, List: "names"}, {Name: "action", Label: "Action", Value: q.Action, List: "actions"},
-		{Name: "server", Label: "Server", Value: q.Server, List: "servers"}, {Name: "tool", Label: "Tool", Value: q.Tool},
+		{
+			Name:  "actor",
+			Label: "Who",
+			Value: q.Actor,
+			List:  "names",
+		}, {Name: "action", Label: "Action", Value: q.Action, List: "actions"},
+		{
+			Name:  "server",
+			Label: "Server",
+			Value: q.Server,
+			List:  "servers",
+		}, {Name: "tool", Label: "Tool", Value: q.Tool},
 		{Name: "kind", Label: "Kind", Value: q.Kind, Options: kinds},
-		{Name: "since", Label: "Since", Value: q.Since, Hint: "24h, 2026-11-22"}, {Name: "until", Label: "Until", Value: q.Until},
+		{
+			Name:  "since",
+			Label: "Since",
+			Value: q.Since,
+			Hint:  "24h, 2026-11-22",
+		}, {Name: "until", Label: "Until", Value: q.Until},
 	}
 	return all
 }
 
-// fold makes the row stand for all lines of a sync about a server.
+// fold makes the row a summary of all lines of a sync about a server.
 func (row *auditRow) fold(root string, l audit.Line, s *decide.SyncLines) {
 	row.Of, row.Link = shorten(l.Server()), root+"admin/servers/"+url.PathEscape(l.Server())
 	row.What, row.Hash, row.From, row.Diff, row.Note = "sync of a server", "", "", "", ""
@@ -204,7 +239,9 @@ func (row *auditRow) fold(root string, l audit.Line, s *decide.SyncLines) {
 func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 	at := l.Time.UTC()
 	row := auditRow{
-		ID: rowID(l), ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"),
+		ID: rowID(
+			l,
+		), ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"),
 		Who: shorten(l.Actor), What: shorten(itemEvent(v, l.Tool, l.Action, l.Hash)),
 		Of: shorten(l.Tool), Hash: shortHash(l.Hash), From: shortHash(l.From),
 		Note: l.Note, Source: shorten(l.Source),
@@ -245,7 +282,19 @@ func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 
 // rowID returns a short hash of what distinguishes a line from other lines.
 func rowID(l audit.Line) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s", l.Time.UTC().Format(time.RFC3339Nano), l.Kind, l.Agent+l.Actor, l.Decision+l.Action, l.Tool, l.Subject, l.Trace))
+	sum := sha256.Sum256(
+		fmt.Appendf(
+			nil,
+			"%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s",
+			l.Time.UTC().Format(time.RFC3339Nano),
+			l.Kind,
+			l.Agent+l.Actor,
+			l.Decision+l.Action,
+			l.Tool,
+			l.Subject,
+			l.Trace,
+		),
+	)
 	return "l" + hex.EncodeToString(sum[:5])
 }
 

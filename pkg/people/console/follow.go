@@ -53,7 +53,12 @@ func (c *Console) followAudit(w http.ResponseWriter, r *http.Request) {
 		if follower != nil {
 			follower.Close()
 		}
-		c.deny(w, r, http.StatusServiceUnavailable, "too many people follow the audit now; load the page again to see new lines")
+		c.deny(
+			w,
+			r,
+			http.StatusServiceUnavailable,
+			"too many people follow the audit now; load the page again to see new lines",
+		)
 		return
 	}
 	defer follower.Close()
@@ -82,15 +87,22 @@ func (c *Console) followAudit(w http.ResponseWriter, r *http.Request) {
 				s.write(": waiting\n\n")
 			}
 		}
-		if n := follower.Lost(); n > 0 {
-			s.event("gap", "", text.Count(n, "line")+" could not be sent in time. Load the page again to see them.")
+		if n := follower.TakeLost(); n > 0 {
+			s.event(
+				"gap",
+				"",
+				text.Count(
+					n,
+					"line",
+				)+" could not be sent in time. Load the page again to see them.",
+			)
 		}
 		quiet.Reset(quietTime)
 	}
 }
 
-// resume sends the lines since the last event that the reader got, or else since the filter's
-// start.
+// resume sends the lines since the last event that the reader got. Without such an event, it
+// sends the lines since the filter's start.
 func (s *auditStream) resume(ctx context.Context, last string) {
 	f := s.filter
 	if at, err := time.Parse(time.RFC3339Nano, last); err == nil && at.After(f.Since) {
@@ -116,10 +128,21 @@ func (s *auditStream) line(l audit.Line) {
 	root := rootOf(s.r)
 	root = strings.TrimPrefix(root, "../") // the page is one level above the stream
 	row := auditRowOf(root, s.c.o.Service.View(s.r.Context()), l)
-	row.File = withQuery(root+"admin/audit.jsonl", url.Values{}, "since", l.Time.UTC().Format(time.RFC3339Nano))
+	row.File = withQuery(
+		root+"admin/audit.jsonl",
+		url.Values{},
+		"since",
+		l.Time.UTC().Format(time.RFC3339Nano),
+	)
 	var b bytes.Buffer
 	if err := templates()["audit"]().ExecuteTemplate(&b, "auditrow", row); err != nil {
-		s.c.o.Log.LogAttrs(s.r.Context(), slog.LevelError, "page not written", slog.String("page", "audit row"), slog.Any("error", err))
+		s.c.o.Log.LogAttrs(
+			s.r.Context(),
+			slog.LevelError,
+			"page not written",
+			slog.String("page", "audit row"),
+			slog.Any("error", err),
+		)
 		return
 	}
 	s.event("line", l.Time.UTC().Format(time.RFC3339Nano), b.String())
@@ -139,7 +162,12 @@ func (s *auditStream) isAllowed() bool {
 		who, err := s.c.caller(again)
 		_, stopped := s.c.o.Service.Stopped(s.r.Context(), who.Agent)
 		if err != nil || stopped || who.Rights.Role < requiredRole(http.MethodGet, followPath) {
-			s.c.o.Log.LogAttrs(s.r.Context(), slog.LevelInfo, "stream of the audit ended: its reader may no longer read", slog.Any("error", err))
+			s.c.o.Log.LogAttrs(
+				s.r.Context(),
+				slog.LevelInfo,
+				"stream of the audit ended: its reader may no longer read",
+				slog.Any("error", err),
+			)
 			s.event("end", "", "You may no longer read the audit here. Sign in again.")
 			s.err = cmp.Or(s.err, http.ErrAbortHandler)
 		}

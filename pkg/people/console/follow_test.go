@@ -20,7 +20,10 @@ import (
 // auditDays returns a folder of the audit with these lines.
 func auditDays(t testing.TB, lines ...audit.Line) *audit.Dir {
 	t.Helper()
-	d, err := audit.OpenDir(filepath.Join(t.TempDir(), "audit"), &audit.DirOptions{Now: func() time.Time { return lines[0].Time }})
+	d, err := audit.OpenDir(
+		filepath.Join(t.TempDir(), "audit"),
+		&audit.DirOptions{Now: func() time.Time { return lines[0].Time }},
+	)
 	require.OK(t, err)
 	t.Cleanup(func() { require.OK(t, d.Close()) })
 	require.OK(t, d.WriteAll(t.Context(), lines))
@@ -68,7 +71,12 @@ type stream struct {
 }
 
 func newStream(t *testing.T) *stream {
-	s := &stream{fixture: newFixture(t), feed: &audit.Feed{}, rights: identity.Rights{Role: identity.Viewer}, ending: make(chan struct{})}
+	s := &stream{
+		fixture: newFixture(t),
+		feed:    &audit.Feed{},
+		rights:  identity.Rights{Role: identity.Viewer},
+		ending:  make(chan struct{}),
+	}
 	s.Decide.Feed = s.feed
 	s.Console.Ending, s.Console.Now, s.Decide.Now = s.ending, time.Now, time.Now
 	s.Console.Actor = func(*http.Request) (decide.Actor, error) { return decide.Actor{Name: "vic", Rights: s.rights}, nil }
@@ -82,7 +90,12 @@ func (s *stream) start(r *reader, query, last string) (leave func()) {
 	s.T.Helper()
 	r.header = http.Header{}
 	ctx, cancel := context.WithCancel(s.T.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/admin/audit/follow"+query, nil)
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodGet,
+		s.URL+"/admin/audit/follow"+query,
+		nil,
+	)
 	require.OK(s.T, err)
 	req.Header.Set("Last-Event-ID", last)
 	done := make(chan struct{})
@@ -108,13 +121,28 @@ func TestFollow(t *testing.T) {
 		s.keep(audit.Line{Time: time.Now(), Actor: "recent", Action: audit.ActionLogin})
 		r := &reader{}
 		leave := s.start(r, "?sync=hide&since="+since.UTC().Format(time.RFC3339Nano), "")
-		if got := r.text(); !strings.HasPrefix(got, "retry: 3000\n\nevent: line\nid: ") || !strings.Contains(got, "<b>recent</b>") || strings.Contains(got, "old") || r.header.Get("Content-Type") != "text/event-stream" {
+		if got := r.text(); !strings.HasPrefix(got, "retry: 3000\n\nevent: line\nid: ") ||
+			!strings.Contains(got, "<b>recent</b>") ||
+			strings.Contains(got, "old") ||
+			r.header.Get("Content-Type") != "text/event-stream" {
 			t.Errorf("%v: %s", r.header, got)
 		}
 		s.line(audit.Line{Actor: "sync", Action: "observe", Tool: "fs:x"})
-		s.line(audit.Line{Actor: "kim", Action: audit.ActionStop, Subject: "agent:token:ci", Note: "a\r\n\r\nevent: end\ndata: <script>x</script>"})
+		s.line(
+			audit.Line{
+				Actor:   "kim",
+				Action:  audit.ActionStop,
+				Subject: "agent:token:ci",
+				Note:    "a\r\n\r\nevent: end\ndata: <script>x</script>",
+			},
+		)
 		got := r.text()
-		if strings.Count(got, "event:") != 2 || strings.Count(got, "\nevent:") != 0 || strings.Contains(got, "<script>") || !strings.Contains(got, `<a href="../admin/agents?agent=token%3Aci">agent:token:ci</a>`) {
+		if strings.Count(got, "event:") != 2 || strings.Count(got, "\nevent:") != 0 ||
+			strings.Contains(got, "<script>") ||
+			!strings.Contains(
+				got,
+				`<a href="../admin/agents?agent=token%3Aci">agent:token:ci</a>`,
+			) {
 			t.Errorf("%s", got)
 		}
 		time.Sleep(16 * time.Second)
@@ -125,7 +153,11 @@ func TestFollow(t *testing.T) {
 
 		// A later stream begins with the lines since the last one.
 		r = &reader{}
-		leave = s.start(r, "?since=1999-01-01", since.Add(-30*time.Second).UTC().Format(time.RFC3339Nano))
+		leave = s.start(
+			r,
+			"?since=1999-01-01",
+			since.Add(-30*time.Second).UTC().Format(time.RFC3339Nano),
+		)
 		if got := r.text(); strings.Contains(got, "old") || !strings.Contains(got, "recent") {
 			t.Errorf("%s", got)
 		}
@@ -135,12 +167,20 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// A reader who may no longer read gets no line, at the latest two seconds later.
+// A reader who may no longer read gets no line after two seconds.
 func TestFollowEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(t)
 		r, quiet := &reader{}, &reader{}
-		leave, leaveQuiet := s.start(r, "?since=0s", ""), s.start(quiet, "?since=0s&actor=nobody", "")
+		leave, leaveQuiet := s.start(
+			r,
+			"?since=0s",
+			"",
+		), s.start(
+			quiet,
+			"?since=0s&actor=nobody",
+			"",
+		)
 		_ = r.text()
 		s.rights = identity.Rights{}
 		time.Sleep(2 * time.Second)
@@ -149,7 +189,10 @@ func TestFollowEnds(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		time.Sleep(15 * time.Second)
-		if got := quiet.text(); !strings.HasSuffix(got, "event: end\ndata: You may no longer read the audit here. Sign in again.\n\n") {
+		if got := quiet.text(); !strings.HasSuffix(
+			got,
+			"event: end\ndata: You may no longer read the audit here. Sign in again.\n\n",
+		) {
 			t.Errorf("without lines: %s", got)
 		}
 		leave()
@@ -184,12 +227,14 @@ func TestFollowWithManyReaders(t *testing.T) {
 			}
 		}
 		close(slow.stuck)
-		if got := slow.text(); strings.Count(got, "event: line") != 128 || !strings.Contains(got, "data: 72 lines could not be sent in time.") {
+		if got := slow.text(); strings.Count(got, "event: line") != 128 ||
+			!strings.Contains(got, "data: 72 lines could not be sent in time.") {
 			t.Errorf("the slow reader got %d lines: %.500s", strings.Count(got, "event: line"), got)
 		}
 		more := &reader{}
 		s.start(more, "", "")()
-		if more.status != http.StatusServiceUnavailable || !strings.Contains(more.text(), "too many people follow the audit") {
+		if more.status != http.StatusServiceUnavailable ||
+			!strings.Contains(more.text(), "too many people follow the audit") {
 			t.Errorf("one reader too many: %d", more.status)
 		}
 		for _, l := range leave {

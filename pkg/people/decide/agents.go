@@ -59,7 +59,13 @@ func (d *Service) SeenAgents(ctx context.Context, q AgentQuery, p Paging) (SeenA
 	out := SeenAgents{}
 	failed := func(what string, err error) {
 		if err != nil {
-			d.o.Log.LogAttrs(ctx, slog.LevelError, "agents not read", slog.String("part", what), slog.Any("error", err))
+			d.o.Log.LogAttrs(
+				ctx,
+				slog.LevelError,
+				"agents not read",
+				slog.String("part", what),
+				slog.Any("error", err),
+			)
 			out.Missing = append(out.Missing, what)
 		}
 	}
@@ -98,11 +104,15 @@ func (d *Service) SeenAgents(ctx context.Context, q AgentQuery, p Paging) (SeenA
 	}
 	var rows []SeenAgent
 	for _, a := range all {
-		if (q.Agent == "" || a.ID == q.Agent) && (q.Text == "" || strings.Contains(strings.ToLower(a.ID), strings.ToLower(q.Text))) {
+		if (q.Agent == "" || a.ID == q.Agent) &&
+			(q.Text == "" || strings.Contains(strings.ToLower(a.ID), strings.ToLower(q.Text))) {
 			rows = append(rows, *a)
 		}
 	}
-	slices.SortFunc(rows, func(a, b SeenAgent) int { return strings.Compare(agentKey(a), agentKey(b)) })
+	slices.SortFunc(
+		rows,
+		func(a, b SeenAgent) int { return strings.Compare(agentKey(a), agentKey(b)) },
+	)
 	if out.Agents, out.Next, err = Cut(p, "agents", rows, agentKey); err != nil {
 		return SeenAgents{}, err
 	}
@@ -193,6 +203,9 @@ func (d *Service) AuditNames(ctx context.Context, lines []audit.Line, limit int)
 		return was
 	})
 	names = names[:min(len(names), limit)]
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	slices.SortFunc(
+		names,
+		func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) },
+	)
 	return names
 }

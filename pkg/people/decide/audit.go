@@ -30,7 +30,12 @@ func namesOf(v *state.View) (names []string) {
 // entries merges the lines about items of the servers after last, newest first. It reads at most
 // limit lines of each server, once. It returns at least limit lines, unless there are no more, and
 // reports whether there may be more.
-func (d *Service) entries(ctx context.Context, servers []string, last line, limit int) (all []approval.Entry, more bool, err error) {
+func (d *Service) entries(
+	ctx context.Context,
+	servers []string,
+	last line,
+	limit int,
+) (all []approval.Entry, more bool, err error) {
 	lists := make([][]approval.Entry, len(servers))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)
@@ -57,7 +62,11 @@ func (d *Service) entries(ctx context.Context, servers []string, last line, limi
 
 // compareEntries sorts entries by time, the newest first, then by server.
 func compareEntries(x, y approval.Entry) int {
-	return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.ID().Key(), x.ID().Key()))
+	return cmp.Or(
+		y.Written.Compare(x.Written),
+		cmp.Compare(x.Server, y.Server),
+		cmp.Compare(y.ID().Key(), x.ID().Key()),
+	)
 }
 
 // A line identifies the audit line at which a page ends. Lines of all servers are sorted by time,

@@ -25,7 +25,7 @@ type AuditPage struct {
 	Calls   string           `json:"calls,omitempty" doc:"where the lines of agents' calls are, if this page does not include them"`
 	Next
 
-	Syncs map[int]*SyncLines `json:"-"` // of lines that stand for all lines of a sync about a server, by their index
+	Syncs map[int]*SyncLines `json:"-"` // lines that have all lines of a sync about a server, by their index
 }
 
 // The names of the audit's parts that people read.
@@ -177,7 +177,12 @@ type SyncLines struct {
 
 // auditPage is [Service.Audit]. It leaves out a line if fold returns true for the line and the
 // number of lines before it. A nil fold leaves out none.
-func (d *Service) auditPage(ctx context.Context, f audit.Filter, p Paging, fold func(audit.Line, int) bool) (AuditPage, error) {
+func (d *Service) auditPage(
+	ctx context.Context,
+	f audit.Filter,
+	p Paging,
+	fold func(audit.Line, int) bool,
+) (AuditPage, error) {
 	at, err := p.auditCursor()
 	if err != nil {
 		return AuditPage{}, err
@@ -232,7 +237,13 @@ func (d *Service) missing(ctx context.Context, parts []*part) (names []string, e
 			return nil, errCursor()
 		}
 		if p.err != nil {
-			d.o.Log.LogAttrs(ctx, slog.LevelError, "part of the audit not read", slog.String("part", p.name), slog.Any("error", p.err))
+			d.o.Log.LogAttrs(
+				ctx,
+				slog.LevelError,
+				"part of the audit not read",
+				slog.String("part", p.name),
+				slog.Any("error", p.err),
+			)
 			names, faults = append(names, p.name), append(faults, p.err)
 		}
 	}
@@ -244,7 +255,11 @@ func (d *Service) missing(ctx context.Context, parts []*part) (names []string, e
 
 // EachLine calls yield with every line that the filter chooses, newest first. It keeps at most a
 // few hundred lines in memory. After an error, older lines are missing.
-func (d *Service) EachLine(ctx context.Context, f audit.Filter, yield func(audit.Line) error) error {
+func (d *Service) EachLine(
+	ctx context.Context,
+	f audit.Filter,
+	yield func(audit.Line) error,
+) error {
 	var at auditCursor
 	var stopped error
 	parts := d.parts(ctx, f, &at)
@@ -266,7 +281,13 @@ func (d *Service) EachLine(ctx context.Context, f audit.Filter, yield func(audit
 }
 
 func (at auditCursor) cursor() string {
-	return text.NewCursor("audit", at.Time.Format(time.RFC3339Nano), string(at.Items), string(at.Events), string(at.Calls))
+	return text.NewCursor(
+		"audit",
+		at.Time.Format(time.RFC3339Nano),
+		string(at.Items),
+		string(at.Events),
+		string(at.Calls),
+	)
 }
 
 // auditCursor returns the position at which the page begins.
@@ -275,7 +296,11 @@ func (p Paging) auditCursor() (at auditCursor, err error) {
 	if err != nil || entry[0] == "" {
 		return at, err
 	}
-	at = auditCursor{Items: audit.Cursor(entry[1]), Events: audit.Cursor(entry[2]), Calls: audit.Cursor(entry[3])}
+	at = auditCursor{
+		Items:  audit.Cursor(entry[1]),
+		Events: audit.Cursor(entry[2]),
+		Calls:  audit.Cursor(entry[3]),
+	}
 	if at.Time, err = time.Parse(time.RFC3339Nano, entry[0]); err != nil {
 		return at, errCursor()
 	}
@@ -299,21 +324,36 @@ func (d *Service) parts(ctx context.Context, f audit.Filter, at *auditCursor) (p
 	lines := func(name string, at *audit.Cursor, kind string, until time.Time, read func(context.Context, audit.Filter, audit.Cursor, int) ([]audit.Line, audit.Cursor, error)) *part {
 		f := f
 		f.Kind, f.Until = kind, until
-		return &part{name: name, at: at, read: func(ctx context.Context, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
-			all, next, err := read(ctx, f, after, limit)
-			for _, l := range all {
-				out = append(out, auditLine{Line: l})
-			}
-			return out, next, err
-		}}
+		return &part{
+			name: name,
+			at:   at,
+			read: func(ctx context.Context, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
+				all, next, err := read(ctx, f, after, limit)
+				for _, l := range all {
+					out = append(out, auditLine{Line: l})
+				}
+				return out, next, err
+			},
+		}
 	}
 	if f.Kind != audit.KindCall {
 		most := linesOfItems / max(1, len(d.View(ctx).Servers()))
-		parts = append(parts, &part{name: partItems, at: &at.Items, most: most, read: func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error) {
-			return d.itemLines(ctx, f, after, limit)
-		}})
+		parts = append(
+			parts,
+			&part{
+				name: partItems,
+				at:   &at.Items,
+				most: most,
+				read: func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error) {
+					return d.itemLines(ctx, f, after, limit)
+				},
+			},
+		)
 		if d.o.Events != nil {
-			parts = append(parts, lines(partEvents, &at.Events, audit.KindEvent, f.Until, d.o.Events.Events))
+			parts = append(
+				parts,
+				lines(partEvents, &at.Events, audit.KindEvent, f.Until, d.o.Events.Events),
+			)
 		}
 	}
 	if f.Kind != audit.KindEvent && d.o.Calls != nil {
@@ -324,19 +364,33 @@ func (d *Service) parts(ctx context.Context, f audit.Filter, at *auditCursor) (p
 
 // calls reads the lines of calls and the lines that the audit's files have about themselves. It
 // skips audit events, because other parts have them.
-func (d *Service) calls(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) ([]audit.Line, audit.Cursor, error) {
+func (d *Service) calls(
+	ctx context.Context,
+	f audit.Filter,
+	after audit.Cursor,
+	limit int,
+) ([]audit.Line, audit.Cursor, error) {
 	all, next, err := d.o.Calls.Read(ctx, f, after, limit)
-	return slices.DeleteFunc(all, func(l audit.Line) bool { return l.Kind == audit.KindEvent }), next, err
+	return slices.DeleteFunc(
+		all,
+		func(l audit.Line) bool { return l.Kind == audit.KindEvent },
+	), next, err
 }
 
 // itemLines returns lines about items, as [audit.Events.Events] returns audit events. One read
 // examines at most limit lines of each server.
-func (d *Service) itemLines(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
+func (d *Service) itemLines(
+	ctx context.Context,
+	f audit.Filter,
+	after audit.Cursor,
+	limit int,
+) (out []auditLine, next audit.Cursor, err error) {
 	last, err := parseLine(string(after))
 	if err != nil {
 		return nil, "", audit.ErrCursor
 	}
-	if until := (line{Cursor: approval.Cursor{Written: f.Until}}); !f.Until.IsZero() && (after == "" || until.Written.Before(last.Written)) {
+	if until := (line{Cursor: approval.Cursor{Written: f.Until}}); !f.Until.IsZero() &&
+		(after == "" || until.Written.Before(last.Written)) {
 		last = until
 	}
 	servers := []string{f.Server}

@@ -26,10 +26,25 @@ type calls struct {
 }
 
 func (c *calls) add(at time.Time, agent, tool string) {
-	c.lines = append(c.lines, audit.Line{V: 1, Time: at, Kind: audit.KindCall, Agent: agent, Tool: tool, Decision: audit.Allowed})
+	c.lines = append(
+		c.lines,
+		audit.Line{
+			V:        1,
+			Time:     at,
+			Kind:     audit.KindCall,
+			Agent:    agent,
+			Tool:     tool,
+			Decision: audit.Allowed,
+		},
+	)
 }
 
-func (c *calls) Read(_ context.Context, f audit.Filter, after audit.Cursor, limit int) (out []audit.Line, next audit.Cursor, err error) {
+func (c *calls) Read(
+	_ context.Context,
+	f audit.Filter,
+	after audit.Cursor,
+	limit int,
+) (out []audit.Line, next audit.Cursor, err error) {
 	if c.reads++; c.err != nil {
 		return nil, "", c.err
 	}
@@ -89,7 +104,16 @@ func decideOnce(d *auditFixture, action string) error {
 
 // summary returns a line in short form.
 func summary(l audit.Line) string {
-	return strings.Join([]string{l.Time.Format("15:04:05.000000000"), l.Kind, l.Agent + l.Actor, l.Action + l.Decision, l.Tool + l.Subject}, " ")
+	return strings.Join(
+		[]string{
+			l.Time.Format("15:04:05.000000000"),
+			l.Kind,
+			l.Agent + l.Actor,
+			l.Action + l.Decision,
+			l.Tool + l.Subject,
+		},
+		" ",
+	)
 }
 
 // walk returns the lines of all pages. It calls between before each page except the first.
@@ -176,7 +200,12 @@ func TestAuditFilters(t *testing.T) {
 			}
 		}
 		if (len(want) == 0) != (name == "nobody") || len(want) == len(all) {
-			t.Errorf("the filter %s matches %d of %d lines; only the filter nobody may match none, and none may match all", name, len(want), len(all))
+			t.Errorf(
+				"the filter %s matches %d of %d lines; only the filter nobody may match none, and none may match all",
+				name,
+				len(want),
+				len(all),
+			)
 		}
 		for _, limit := range []int{1, 3, 200} {
 			if diff := cmp.Diff(want, d.walk(test.f, limit, func() {})); diff != "" {
@@ -200,8 +229,14 @@ func TestAuditReads(t *testing.T) {
 	if err != nil || len(page.Lines) != 50 {
 		t.Fatalf("%d lines, %v", len(page.Lines), err)
 	}
-	if servers := len(d.service.View(d.ctx).Servers()); items != servers || d.calls.reads != 1 || d.Deeds.Reads() != 1 {
-		t.Errorf("%d reads of decisions, want one for each of %d servers; %d reads of calls, want 1", items, servers, d.calls.reads)
+	if servers := len(d.service.View(d.ctx).Servers()); items != servers || d.calls.reads != 1 ||
+		d.Deeds.Reads() != 1 {
+		t.Errorf(
+			"%d reads of decisions, want one for each of %d servers; %d reads of calls, want 1",
+			items,
+			servers,
+			d.calls.reads,
+		)
 	}
 	// A filter without matches ends after a bounded number of reads.
 	for n := range 3000 {
@@ -220,7 +255,7 @@ func TestAuditReads(t *testing.T) {
 	}
 }
 
-// A page finds the lines of people among those of a large sync in a bounded number of reads. Its
+// A page finds the lines of people among many lines of a sync in a bounded number of reads. The
 // pages with folded syncs have all lines once.
 func TestAuditAfterALargeSync(t *testing.T) {
 	d := newAuditFixture(t)
@@ -234,11 +269,22 @@ func TestAuditAfterALargeSync(t *testing.T) {
 	reads := 0
 	d.Approvals.OnAudit = func(context.Context, string) error { reads++; return nil }
 	page, err := d.service.Audit(d.ctx, audit.Filter{NoSync: true}, decide.Paging{Limit: 50})
-	if servers := len(d.service.View(d.ctx).Servers()); err != nil || page.Partial || len(page.Lines) < 4 || reads > 5*servers {
-		t.Errorf("%d lines, partial %v, after %d reads, %v", len(page.Lines), page.Partial, reads, err)
+	if servers := len(d.service.View(d.ctx).Servers()); err != nil || page.Partial ||
+		len(page.Lines) < 4 ||
+		reads > 5*servers {
+		t.Errorf(
+			"%d lines, partial %v, after %d reads, %v",
+			len(page.Lines),
+			page.Partial,
+			reads,
+			err,
+		)
 	}
 	all := 0
-	require.OK(t, d.service.EachLine(d.ctx, audit.Filter{}, func(audit.Line) error { all++; return nil }))
+	require.OK(
+		t,
+		d.service.EachLine(d.ctx, audit.Filter{}, func(audit.Line) error { all++; return nil }),
+	)
 	lines, rows := 0, 0
 	for p := (decide.Paging{Limit: 50}); ; {
 		page, err := d.service.FoldedAudit(d.ctx, audit.Filter{}, p)
@@ -264,7 +310,8 @@ func TestAuditWithoutAPart(t *testing.T) {
 	d.act(0)
 	d.calls.err = errors.New("swordfish")
 	page, err := d.service.Audit(d.ctx, audit.Filter{}, decide.Paging{Limit: 50})
-	if err != nil || len(page.Lines) == 0 || len(page.Missing) != 1 || page.Missing[0] != "agents' calls" {
+	if err != nil || len(page.Lines) == 0 || len(page.Missing) != 1 ||
+		page.Missing[0] != "agents' calls" {
 		t.Errorf("missing %v, %v", page.Missing, err)
 	}
 	if err := d.service.EachLine(d.ctx, audit.Filter{}, func(audit.Line) error { return nil }); err == nil {
@@ -288,10 +335,13 @@ func TestAuditWithoutCalls(t *testing.T) {
 	if err != nil || page.Calls != "s3://bucket/audit/" {
 		t.Errorf("calls are in %q, %v", page.Calls, err)
 	}
-	if page, err = service.Audit(f.ctx, audit.Filter{Kind: audit.KindEvent}, decide.Paging{Limit: 50}); err != nil || page.Calls != "" {
+	if page, err = service.Audit(f.ctx, audit.Filter{Kind: audit.KindEvent}, decide.Paging{Limit: 50}); err != nil ||
+		page.Calls != "" {
 		t.Errorf("only events: calls in %q, %v", page.Calls, err)
 	}
-	if page, err = service.Audit(f.ctx, audit.Filter{Kind: audit.KindCall}, decide.Paging{Limit: 50}); err != nil || page.Calls == "" || len(page.Lines) != 0 {
+	if page, err = service.Audit(f.ctx, audit.Filter{Kind: audit.KindCall}, decide.Paging{Limit: 50}); err != nil ||
+		page.Calls == "" ||
+		len(page.Lines) != 0 {
 		t.Errorf("only calls: calls in %q, %d lines, %v", page.Calls, len(page.Lines), err)
 	}
 }

@@ -25,12 +25,30 @@ type AuditQuery struct {
 }
 
 // AuditParameters are the names of the query parameters of an [AuditQuery].
-var AuditParameters = []string{"actor", "action", "server", "tool", "kind", "sync", "since", "until"}
+var AuditParameters = []string{
+	"actor",
+	"action",
+	"server",
+	"tool",
+	"kind",
+	"sync",
+	"since",
+	"until",
+}
 
 // ReadAuditQuery reads the query from the parameters.
 func ReadAuditQuery(v url.Values) AuditQuery {
 	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
-	return AuditQuery{get("actor"), get("action"), get("server"), get("tool"), get("kind"), get("sync"), get("since"), get("until")}
+	return AuditQuery{
+		get("actor"),
+		get("action"),
+		get("server"),
+		get("tool"),
+		get("kind"),
+		get("sync"),
+		get("since"),
+		get("until"),
+	}
 }
 
 // Values returns the query as parameters of an address, without empty ones.
@@ -46,12 +64,25 @@ func (q AuditQuery) Values() url.Values {
 
 // Filter returns the filter of the query.
 func (q AuditQuery) Filter(now time.Time) (f audit.Filter, err error) {
-	f = audit.Filter{Actor: q.Actor, Action: q.Action, Server: q.Server, Tool: q.Tool, Kind: q.Kind, NoSync: q.Sync == "hide" && q.Actor != audit.ActorSync}
+	f = audit.Filter{
+		Actor:  q.Actor,
+		Action: q.Action,
+		Server: q.Server,
+		Tool:   q.Tool,
+		Kind:   q.Kind,
+		NoSync: q.Sync == "hide" && q.Actor != audit.ActorSync,
+	}
 	if f.Kind != "" && f.Kind != audit.KindCall && f.Kind != audit.KindEvent {
-		return f, Refuse(http.StatusUnprocessableEntity, "kind "+text.Quote(f.Kind, 64)+" is not known: it takes call or deed")
+		return f, Refuse(
+			http.StatusUnprocessableEntity,
+			"kind "+text.Quote(f.Kind, 64)+" is not known: it takes call or deed",
+		)
 	}
 	if q.Sync != "" && q.Sync != "show" && q.Sync != "hide" {
-		return f, Refuse(http.StatusUnprocessableEntity, "sync "+text.Quote(q.Sync, 64)+" is not known: it takes show or hide")
+		return f, Refuse(
+			http.StatusUnprocessableEntity,
+			"sync "+text.Quote(q.Sync, 64)+" is not known: it takes show or hide",
+		)
 	}
 	for _, bound := range []struct {
 		name, value string
@@ -59,8 +90,11 @@ func (q AuditQuery) Filter(now time.Time) (f audit.Filter, err error) {
 	}{{"since", q.Since, &f.Since}, {"until", q.Until, &f.Until}} {
 		var ok bool
 		if *bound.at, ok = moment(bound.value, now); !ok {
-			return f, Refuse(http.StatusUnprocessableEntity, bound.name+" "+text.Quote(bound.value, 64)+
-				" is not a time: it takes a day such as 2026-11-22, a moment such as 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d")
+			return f, Refuse(
+				http.StatusUnprocessableEntity,
+				bound.name+" "+text.Quote(bound.value, 64)+
+					" is not a time: it takes a day such as 2026-11-22, a moment such as 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d",
+			)
 		}
 	}
 	return f, nil

@@ -43,7 +43,11 @@ func LogQuery(f audit.Filter) string {
 		case "actor":
 			q += "\n| filter agent = " + value + " or human = " + value
 		case "server":
-			q += "\n| filter tool like /^" + strings.ReplaceAll(regexp.QuoteMeta(c.value), "/", `\/`) + ":/"
+			q += "\n| filter tool like /^" + strings.ReplaceAll(
+				regexp.QuoteMeta(c.value),
+				"/",
+				`\/`,
+			) + ":/"
 		default:
 			q += "\n| filter " + c.name + " = " + value
 		}
@@ -57,7 +61,8 @@ const checkTime = 30 * time.Second
 // AuditFileDays returns the days of which this process has files of the audit, oldest first.
 func (d *Service) AuditFileDays(since, until time.Time) ([]string, error) {
 	s, err := d.auditFiles(since, until)
-	if e, ok := errors.AsType[*Error](err); ok && (e.Status == http.StatusNotFound || e.Status == http.StatusNotImplemented) {
+	if e, ok := errors.AsType[*Error](err); ok &&
+		(e.Status == http.StatusNotFound || e.Status == http.StatusNotImplemented) {
 		err = nil
 	}
 	return s.Days, err
@@ -74,7 +79,10 @@ func (d *Service) CheckAudit(ctx context.Context, since, until time.Time) (audit
 		return audit.Chain{}, err
 	}
 	if !d.checking.TryLock() {
-		return audit.Chain{}, Refuse(http.StatusServiceUnavailable, "another check of the audit runs now, and this one was not started: try again in 30 seconds")
+		return audit.Chain{}, Refuse(
+			http.StatusServiceUnavailable,
+			"another check of the audit runs now, and this one was not started: try again in 30 seconds",
+		)
 	}
 	defer d.checking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
@@ -85,18 +93,27 @@ func (d *Service) CheckAudit(ctx context.Context, since, until time.Time) (audit
 // auditFiles returns the files of whole days.
 func (d *Service) auditFiles(since, until time.Time) (audit.Snapshot, error) {
 	if d.o.Days == nil {
-		return audit.Snapshot{}, Refuse(http.StatusNotImplemented, "this process has no files of the audit; "+
-			"a chain of hashes exists only in the files that portcullis serve writes")
+		return audit.Snapshot{}, Refuse(
+			http.StatusNotImplemented,
+			"this process has no files of the audit; "+
+				"a chain of hashes exists only in the files that portcullis serve writes",
+		)
 	}
 	s, err := d.o.Days.Snapshot(since, until)
 	if err == nil && len(s.Days) == 0 {
-		err = Refuse(http.StatusNotFound, "the audit has no file of these days; the config sets in audit.days how long files are kept")
+		err = Refuse(
+			http.StatusNotFound,
+			"the audit has no file of these days; the config sets in audit.days how long files are kept",
+		)
 	}
 	return s, err
 }
 
 // Evidence returns a file name, and a function that writes an archive of whole days of the audit.
-func (d *Service) Evidence(ctx context.Context, since, until time.Time) (name string, write func(io.Writer) error, err error) {
+func (d *Service) Evidence(
+	ctx context.Context,
+	since, until time.Time,
+) (name string, write func(io.Writer) error, err error) {
 	s, err := d.auditFiles(since, until)
 	if err != nil {
 		return "", nil, err
@@ -104,7 +121,11 @@ func (d *Service) Evidence(ctx context.Context, since, until time.Time) (name st
 	st := d.states.Load(ctx)
 	e := audit.Evidence{
 		Made: d.o.Now(), By: ActorOf(ctx).Name, Gateway: d.o.BaseURL, Version: d.o.Version,
-		Settings: map[string]string{"config": st.Health.Config.Version, "policy": st.Health.Policy.Version, "four_eyes": d.FourEyes(ctx)},
+		Settings: map[string]string{
+			"config":    st.Health.Config.Version,
+			"policy":    st.Health.Policy.Version,
+			"four_eyes": d.FourEyes(ctx),
+		},
 	}
 	return s.Name() + ".zip", func(w io.Writer) error { return s.WriteEvidence(ctx, w, e) }, nil
 }

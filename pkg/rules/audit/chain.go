@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
 // A Snapshot has the files of some days as of one moment. It excludes lines that were written
@@ -121,7 +121,10 @@ func (s Snapshot) Check(ctx context.Context) (Chain, error) {
 }
 
 // read checks the lines, and copies the file of each day to the writer that open returns.
-func (s Snapshot) read(ctx context.Context, open func(day string) (io.Writer, error)) (Chain, error) {
+func (s Snapshot) read(
+	ctx context.Context,
+	open func(day string) (io.Writer, error),
+) (Chain, error) {
 	c := Chain{Days: []ChainDay{}, Faults: []string{}}
 	r := trailReader{want: func(Line) bool { return false }}
 	if s.before != "" {
@@ -157,7 +160,12 @@ func (s Snapshot) read(ctx context.Context, open func(day string) (io.Writer, er
 }
 
 // day reads the file of a day.
-func (s Snapshot) day(ctx context.Context, r *trailReader, day string, w io.Writer) (out ChainDay, err error) {
+func (s Snapshot) day(
+	ctx context.Context,
+	r *trailReader,
+	day string,
+	w io.Writer,
+) (out ChainDay, err error) {
 	out.Day, out.Prev = day, r.prev
 	file, err := os.Open(s.path(day))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -257,18 +265,21 @@ func (s Snapshot) WriteEvidence(ctx context.Context, w io.Writer, e Evidence) er
 		}
 	}
 	var err error
-	e.Chain, err = s.read(ctx, func(day string) (io.Writer, error) { return create("audit/" + day + suffix) })
+	e.Chain, err = s.read(
+		ctx,
+		func(day string) (io.Writer, error) { return create("audit/" + day + suffix) },
+	)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	e.Made = e.Made.UTC().Truncate(time.Second)
-	manifest, err := json.MarshalIndent(e, "", "  ")
+	manifest, err := rawjson.Encode(e)
 	if err != nil {
 		return err
 	}
 	out, err := create("manifest.json")
 	if err == nil {
-		_, err = out.Write(append(manifest, '\n'))
+		_, err = io.WriteString(out, rawjson.Indent(manifest, "", "  ")+"\n")
 	}
 	if err != nil {
 		return err

@@ -75,7 +75,9 @@ func TestCheckOfSomeDays(t *testing.T) {
 			for _, d := range c.Days {
 				days = append(days, d.Day)
 			}
-			if got := strings.Join(days, " "); got != test.days || (c.Count > 0) != (test.fault != "") || c.Partial {
+			if got := strings.Join(days, " "); got != test.days ||
+				(c.Count > 0) != (test.fault != "") ||
+				c.Partial {
 				t.Errorf("%s, %+v", got, c)
 			}
 			if test.fault != "" && !strings.HasPrefix(c.Faults[0], test.fault) {
@@ -111,7 +113,14 @@ func (f *folder) evidence() (dir string) {
 	s, err := f.Snapshot(time.Time{}, time.Time{})
 	require.OK(f.t, err)
 	var b bytes.Buffer
-	require.OK(f.t, s.WriteEvidence(f.t.Context(), &b, audit.Evidence{Made: day(6), By: "kim", Gateway: "https://gate.example.com"}))
+	require.OK(
+		f.t,
+		s.WriteEvidence(
+			f.t.Context(),
+			&b,
+			audit.Evidence{Made: day(6), By: "kim", Gateway: "https://gate.example.com"},
+		),
+	)
 	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	require.OK(f.t, err)
 	dir = f.t.TempDir()
@@ -125,7 +134,10 @@ func TestEvidence(t *testing.T) {
 		return func(t *testing.T, dir string) {
 			raw, err := os.ReadFile(filepath.Join(dir, name))
 			require.OK(t, err)
-			if changed := bytes.Replace(raw, []byte(old), []byte(by), 1); !bytes.Equal(raw, changed) {
+			if changed := bytes.Replace(raw, []byte(old), []byte(by), 1); !bytes.Equal(
+				raw,
+				changed,
+			) {
 				require.OK(t, os.Chmod(filepath.Join(dir, name), 0o600))
 				require.OK(t, os.WriteFile(filepath.Join(dir, name), changed, 0o600))
 				return
@@ -149,7 +161,8 @@ func TestEvidence(t *testing.T) {
 				test.do(t, dir)
 			}
 			said, ok := runPython(t, filepath.Join(dir, "verify.py"))
-			if ok != (test.says == "") || !strings.Contains(said, test.says) || strings.Contains(said, "\x1b") {
+			if ok != (test.says == "") || !strings.Contains(said, test.says) ||
+				strings.Contains(said, "\x1b") {
 				t.Errorf("%v: %s", ok, said)
 			}
 		})

@@ -64,8 +64,8 @@ func (f *Feed) Write(_ context.Context, l Line) error {
 	return nil
 }
 
-// Lost returns how many lines the follower lost since the last call.
-func (w *Follower) Lost() int {
+// TakeLost returns how many lines the follower lost since the last call.
+func (w *Follower) TakeLost() int {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()
 	n := w.lost

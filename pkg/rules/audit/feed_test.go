@@ -19,7 +19,8 @@ func TestFeed(t *testing.T) {
 			t.Fatalf("a note has %d bytes", len(l.Note))
 		}
 	}
-	if quick.Lost() != 0 || slow.Lost() != 72 || slow.Lost() != 0 || len(slow.Lines) != 128 {
+	if quick.TakeLost() != 0 || slow.TakeLost() != 72 || slow.TakeLost() != 0 ||
+		len(slow.Lines) != 128 {
 		t.Errorf("the slow follower has %d lines", len(slow.Lines))
 	}
 	slow.Close()
