@@ -56,79 +56,101 @@ type SeenAgents struct {
 
 // SeenAgents returns a page of the agents.
 func (d *Service) SeenAgents(ctx context.Context, q AgentQuery, p Paging) (SeenAgents, error) {
-	out := SeenAgents{}
-	failed := func(what string, err error) {
-		if err != nil {
-			d.o.Log.LogAttrs(
-				ctx,
-				slog.LevelError,
-				"agents not read",
-				slog.String("part", what),
-				slog.Any("error", err),
-			)
-			out.Missing = append(out.Missing, what)
-		}
+	c := agentCollector{d: d, all: map[string]*SeenAgent{}}
+	counted, isCounted := d.o.Usage.(usage.AgentSource)
+	if isCounted {
+		c.addCounted(ctx, counted)
 	}
-	all, counted := map[string]*SeenAgent{}, usage.AgentSource(nil)
-	agent := func(id string) *SeenAgent {
-		if all[id] == nil {
-			all[id] = &SeenAgent{ID: id}
-		}
-		return all[id]
-	}
+	c.addKnown(ctx)
+	out := SeenAgents{Uncounted: !isCounted}
 	var err error
-	if counted, _ = d.o.Usage.(usage.AgentSource); counted == nil {
-		out.Uncounted = true
-	} else {
-		uses, err := counted.Agents(ctx)
-		failed("the counts of calls", err)
-		for _, u := range uses {
-			a := agent(u.Name)
-			a.Use, a.Tools, a.Last, a.IsRough = u.Use, u.Beside, u.Last, true
-			a.Inexact = strings.HasSuffix(u.Name, "…") || strings.ContainsRune(u.Name, utf8.RuneError)
-		}
-	}
-	known, err := d.Agents(ctx)
-	failed("the agent tokens", err)
-	for _, k := range known {
-		agent(k.ID).HasToken = isOfToken(k.ID)
-	}
-	if d.o.Requests != nil {
-		requests, _, err := d.Requests(ctx, false)
-		failed("the requests and grants", err)
-		for _, r := range requests {
-			if a := agent(r.Agent.ID); r.Grants {
-				a.Grants++
-			}
-		}
-	}
-	var rows []SeenAgent
-	for _, a := range all {
-		if (q.Agent == "" || a.ID == q.Agent) &&
-			(q.Text == "" || strings.Contains(strings.ToLower(a.ID), strings.ToLower(q.Text))) {
-			rows = append(rows, *a)
-		}
-	}
-	slices.SortFunc(
-		rows,
-		func(a, b SeenAgent) int { return strings.Compare(agentKey(a), agentKey(b)) },
-	)
-	if out.Agents, out.Next, err = Cut(p, "agents", rows, agentKey); err != nil {
+	if out.Agents, out.Next, err = Cut(p, "agents", c.selected(q), agentKey); err != nil {
 		return SeenAgents{}, err
 	}
-	failed("the lines of calls", d.addLastCalls(ctx, out.Agents))
+	c.check(ctx, "the lines of calls", d.addLastCalls(ctx, out.Agents))
 	for i := range out.Agents {
 		d.addSessions(ctx, &out.Agents[i])
 	}
-	if q.Agent != "" && len(out.Agents) == 1 && counted != nil {
+	if q.Agent != "" && len(out.Agents) == 1 && isCounted {
 		rows, err := counted.ToolsOf(ctx, q.Agent)
-		failed("the counts of tools", err)
+		c.check(ctx, "the counts of tools", err)
 		most := usage.Most(rows, func(r usage.Row) int { return r.Calls + r.Locked + r.Refused })
 		for _, r := range most[:min(len(most), maxUseRows)] {
 			out.Used = append(out.Used, usedTool(d.View(ctx), r))
 		}
 	}
+	out.Missing = c.missing
 	return out, nil
+}
+
+// An agentCollector collects agents from several sources.
+type agentCollector struct {
+	d       *Service
+	all     map[string]*SeenAgent // by id
+	missing []string              // sources that could not be read
+}
+
+// check notes a source that could not be read.
+func (c *agentCollector) check(ctx context.Context, source string, err error) {
+	if err == nil {
+		return
+	}
+	c.d.o.Log.LogAttrs(ctx, slog.LevelError, "agents not read",
+		slog.String("part", source), slog.Any("error", err))
+	c.missing = append(c.missing, source)
+}
+
+func (c *agentCollector) agent(id string) *SeenAgent {
+	if c.all[id] == nil {
+		c.all[id] = &SeenAgent{ID: id}
+	}
+	return c.all[id]
+}
+
+// addCounted adds the agents whose calls were counted.
+func (c *agentCollector) addCounted(ctx context.Context, counted usage.AgentSource) {
+	uses, err := counted.Agents(ctx)
+	c.check(ctx, "the counts of calls", err)
+	for _, u := range uses {
+		a := c.agent(u.Name)
+		a.Use, a.Tools, a.Last, a.IsRough = u.Use, u.Beside, u.Last, true
+		isAltered := strings.ContainsRune(u.Name, utf8.RuneError)
+		a.Inexact = isAltered || strings.HasSuffix(u.Name, "…")
+	}
+}
+
+// addKnown adds the agents with tokens, and the agents that requested access.
+func (c *agentCollector) addKnown(ctx context.Context) {
+	known, err := c.d.Agents(ctx)
+	c.check(ctx, "the agent tokens", err)
+	for _, k := range known {
+		c.agent(k.ID).HasToken = isOfToken(k.ID)
+	}
+	if c.d.o.Requests == nil {
+		return
+	}
+	requests, _, err := c.d.Requests(ctx, false)
+	c.check(ctx, "the requests and grants", err)
+	for _, r := range requests {
+		if a := c.agent(r.Agent.ID); r.Grants {
+			a.Grants++
+		}
+	}
+}
+
+// selected returns the agents that the query selects, the agent with the newest call first.
+func (c *agentCollector) selected(q AgentQuery) (rows []SeenAgent) {
+	part := strings.ToLower(q.Text)
+	for _, a := range c.all {
+		isWanted := q.Agent == "" || a.ID == q.Agent
+		if isWanted && strings.Contains(strings.ToLower(a.ID), part) {
+			rows = append(rows, *a)
+		}
+	}
+	slices.SortFunc(rows, func(a, b SeenAgent) int {
+		return strings.Compare(agentKey(a), agentKey(b))
+	})
+	return rows
 }
 
 // agentKey returns the key by which agents are sorted.

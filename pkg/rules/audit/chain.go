@@ -146,7 +146,7 @@ func (s Snapshot) read(
 		c.Faults, c.Count = append(c.Faults[:0], r.out.Faults...), r.out.Count
 		if ctx.Err() != nil {
 			c.Partial = true
-			return c, nil
+			return c, nil //nolint:nilerr // the end of the time is no fault
 		}
 		if err != nil {
 			return c, fmt.Errorf("audit: %w", err)
