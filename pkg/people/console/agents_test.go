@@ -86,6 +86,8 @@ func TestAgentsPage(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/agents?q=OLD"), "token:old")
 	says(t, h.Page(http.StatusOK, "/admin/agents?agent=nobody"), "No call of this agent is known")
 	says(t, h.Page(http.StatusOK, "/admin/usage"), `<a href="../admin/agents?agent=kim">kim</a>`)
+	empty := h.Page(http.StatusOK, "/admin/audit?actor=nobody")
+	says(t, empty, `<option value="kim">`, `list="names"`, `<option value="fs">`)
 }
 
 func TestPageOfOneAgent(t *testing.T) {

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -207,27 +206,23 @@ func (d *Service) addLastCalls(ctx context.Context, agents []SeenAgent) error {
 // maxSuggested is the maximum number of bytes of a name that a page suggests.
 const maxSuggested = 100
 
-// AuditNames returns names to suggest for the filters of the audit: agents, people of the lines and
-// the actor of syncs, at most limit.
+// AuditNames returns names to suggest for the filters of the audit, at most limit: the names in the
+// lines, and the ids of agents if calls are counted here. It reads no requests, because on AWS this
+// would take hundreds of reads for each page.
 func (d *Service) AuditNames(ctx context.Context, lines []audit.Line, limit int) (names []string) {
-	ids, err := d.Callers(ctx)
-	if err != nil { // the names are only suggestions
-		d.o.Log.LogAttrs(ctx, slog.LevelError, "agents not read", slog.Any("error", err))
-	}
 	for _, l := range lines {
 		names = append(names, l.Actor, l.Agent, l.Human)
 	}
-	names = append(names, ids...)
-	seen := map[string]bool{"": true}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		was := seen[name] || len(name) > maxSuggested
-		seen[name] = true
-		return was
+	if _, isCounted := d.o.Usage.(usage.AgentSource); isCounted {
+		ids, err := d.Callers(ctx)
+		if err != nil { // the names are only suggestions
+			d.o.Log.LogAttrs(ctx, slog.LevelError, "agents not read", slog.Any("error", err))
+		}
+		names = append(names, ids...)
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool {
+		return name == "" || len(name) > maxSuggested
 	})
-	names = names[:min(len(names), limit)]
-	slices.SortFunc(
-		names,
-		func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) },
-	)
-	return names
+	return names[:min(len(names), limit)]
 }
