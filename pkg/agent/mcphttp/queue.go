@@ -22,8 +22,8 @@ const (
 	logBurst, logRate           = 200, 100 // log messages; a surplus message is dropped
 )
 
-// A queue holds the messages of one call for its client, in order. If a progress event waits in the
-// queue, a newer one replaces it.
+// A queue holds the messages of one call for its client, in order. If more progress events wait than
+// the limit allows to send at once, a newer one replaces the last of them.
 type queue struct {
 	token json.RawMessage // of the requested progress; nil: none
 	level mcp.LogLevel    // the lowest log level that the client requested; 0: no log messages
@@ -68,12 +68,16 @@ func (q *queue) addProgress(params rawjson.Object) bool {
 	params = slices.DeleteFunc(slices.Clone(params), func(m rawjson.Member) bool { return m.Name == "progressToken" })
 	params = slices.Insert(params, 0, rawjson.Member{Name: "progressToken", Value: q.token})
 	e := event{message: notification(mcp.NotificationProgress, params), progress: true}
+	last, waiting := 0, 0
 	for i, old := range q.events {
 		if old.progress {
-			q.bytes += len(e.message) - len(old.message)
-			q.events[i] = e
-			return true
+			last, waiting = i, waiting+1
 		}
+	}
+	if waiting > 0 && (float64(waiting+1) > q.progress.left || q.bytes+len(e.message) > maxWaiting) {
+		q.bytes += len(e.message) - len(q.events[last].message)
+		q.events[last] = e
+		return true
 	}
 	q.bytes += len(e.message)
 	q.events = append(q.events, e)
