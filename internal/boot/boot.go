@@ -195,7 +195,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	})
 	p.Gate = o.Gate
 	look := state.Options{
-		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Prefetch: o.Ahead, AwaitsSync: o.Syncs,
+		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Memory: s.Memory, Prefetch: o.Ahead, AwaitsSync: o.Syncs,
 		Full: p.Upstream.ProgramsFull,
 	}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
@@ -350,7 +350,7 @@ func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Re
 		run.Result = "failed"
 	}
 	if s.Catalog != nil {
-		run.Catalog = &observe.CatalogCounts{Age: p.now().Sub(s.Catalog.Current().SyncedAt), Stale: s.Health.Config.Stale || s.Health.Policy.Stale}
+		run.Catalog = &observe.CatalogCounts{Age: p.now().Sub(s.Catalog.Current().SyncedAt), Stale: s.Health.Config.Stale || s.Health.Policy.Stale, Memory: catalog.MemoryNeeded(s.Catalog.Size())}
 	}
 	p.Count(ctx, p.Metrics.Sync(run))
 	return r, err

@@ -48,6 +48,7 @@ type Settings struct {
 	// PORTCULLIS_SYNC_FUNCTION: function that the admin API invokes to sync; "in-process": the
 	// admin function syncs
 	SyncFunction string
+	Memory       int           // AWS_LAMBDA_FUNCTION_MEMORY_SIZE: MB of the function; 0: it is no function
 	SyncEvery    time.Duration // PORTCULLIS_SYNC_SCHEDULE: the time between two syncs; 0: not known
 	// PORTCULLIS_SYNC_ROLE and related settings: this function's part of a distributed sync
 	Fanout Fanout
@@ -81,6 +82,7 @@ const maxAuditDays = 36500
 
 // Load reads the settings and reports every fault at once.
 func Load(getenv func(string) string) (Settings, error) {
+	memory, _ := strconv.Atoi(getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")) // 0 where it is not set
 	r := &reader{getenv: getenv}
 	s := Settings{
 		Bucket:       getenv("PORTCULLIS_BUCKET"),
@@ -93,6 +95,7 @@ func Load(getenv func(string) string) (Settings, error) {
 		Region:       getenv("AWS_REGION"),
 		VaultKey:     getenv("PORTCULLIS_VAULT_KEY"),
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
+		Memory:       memory,
 		Concurrency:  r.number("PORTCULLIS_SYNC_CONCURRENCY", 1, maxConcurrency, "want a number from %d to %d"),
 		KeepAudit: 24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0,
 			maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit "+

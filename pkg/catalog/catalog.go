@@ -329,6 +329,11 @@ func (s *Snapshot) SHA256() string {
 	return digest(sums)
 }
 
+// MemoryNeeded returns the memory in MB that a function behind /mcp or /admin should have for a
+// catalog of size bytes. The program needs about 30 MB, and reading and searching a catalog needs
+// 1.8 times its size (docs/scale.md). A quarter is added for requests.
+func MemoryNeeded(size int) int { return (30 + int(1.8*float64(size)/(1<<20))) * 5 / 4 }
+
 // Size returns how many bytes the snapshot has, all shards together.
 func (s *Snapshot) Size() (n int) {
 	for _, part := range s.shards {

@@ -50,6 +50,9 @@ type Health struct {
 
 	Capacity *capacity.Facts // resources of the process; nil: no limits
 
+	Memory       int // MB of the function that runs this process; 0: it is no function
+	MemoryNeeded int // MB that a function should have for the catalog in use
+
 	// Warnings are suspicious but valid settings, one line each, with the file first.
 	Warnings []string
 
@@ -134,6 +137,7 @@ func (src *sources) health(now time.Time, o Options) Health {
 		Expired:   src.expired(now, o.ApprovalHold) || src.stops.expired(now, o.ApprovalHold),
 		Lost:      src.lost,
 		Sync:      Syncs{Every: o.SyncEvery},
+		Memory:    o.Memory,
 	}
 	if src.config.Value != nil {
 		out.Warnings = warnings(config.Key, src.config.Value.Warnings)
@@ -145,6 +149,7 @@ func (src *sources) health(now time.Time, o Options) Health {
 	out.Warnings = append(out.Warnings, warnings(policy.Key, src.policy.Value.Warnings())...)
 	if src.snap != nil {
 		out.Catalog.Version = src.snap.SHA256()
+		out.MemoryNeeded = catalog.MemoryNeeded(src.snap.Size())
 		cur := src.snap.Current()
 		out.Sync.At, out.Sync.Failed = cur.SyncedAt, cur.Failed
 		out.Restored, out.Forgotten, out.Rebuilt = cur.Restored, cur.Forgotten, cur.Rebuilt

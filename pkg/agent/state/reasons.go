@@ -241,6 +241,10 @@ func (h Health) catalog(rs *reasons) {
 	default:
 		rs.add("catalog_unread", c, "The stored tool catalog cannot be read."+use, seeStore)
 	}
+	if h.Memory > 0 && h.MemoryNeeded > h.Memory {
+		rs.add("memory_small", Degraded, fmt.Sprintf("The tool catalog has grown: the functions behind /mcp and /admin should have %d MB, and this one has %d MB. Without enough memory, Lambda ends them.",
+			h.MemoryNeeded, h.Memory), fmt.Sprintf("Deploy the stack with MemorySize=%d or more.", h.MemoryNeeded))
+	}
 }
 
 func (h Health) approvals(rs *reasons) {

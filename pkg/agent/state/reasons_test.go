@@ -136,6 +136,8 @@ var troubles = []struct {
 	{"a prompt refused", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused, h.Servers.Others = []string{"git"}, true }},
 	{"lists unread", "lists_unread", state.Degraded, func(h *state.Health) { h.Servers.Unread = []string{"fs", "git"} }},
 	{"tools refused of many", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused = strings.Fields("a b c d e f g") }},
+	{"little memory for the catalog", "memory_small", state.Degraded, func(h *state.Health) { h.Memory, h.MemoryNeeded = 256, 257 }},
+	{"enough memory", "", state.OK, func(h *state.Health) { h.Memory, h.MemoryNeeded = 256, 256 }},
 	{"several", "approvals_unread config_refused sync_failed servers_down", state.Failing, func(h *state.Health) {
 		failed(catalog.FailedDisk)(h)
 		h.Config.Err, h.Approvals.Err, h.Expired, h.Servers.Available = faults(3), errDown, true, 0

@@ -146,8 +146,9 @@ type SyncRun struct {
 // CatalogCounts says how old the catalog in use is, and whether the config or policy in use is
 // stale.
 type CatalogCounts struct {
-	Age   time.Duration
-	Stale bool
+	Age    time.Duration
+	Stale  bool
+	Memory int // MB that the function behind /mcp should have for this catalog
 }
 
 // Sync returns the attributes of the log line of a sync.
@@ -158,7 +159,8 @@ func (m *Meter) Sync(r SyncRun) []slog.Attr {
 	var values []Value
 	if c := r.Catalog; c != nil {
 		age := Value{"CatalogAge", "Seconds", c.Age.Seconds()}
-		values = append(values, age, count("ConfigStale", number(c.Stale)))
+		values = append(values, age, count("ConfigStale", number(c.Stale)),
+			Value{"MemoryNeeded", "Megabytes", float64(c.Memory)})
 	}
 	l.add(nil, slog.Attr{}, m.withMemory(values)...)
 	return m.attrs(l)
