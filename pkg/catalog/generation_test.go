@@ -44,10 +44,15 @@ func TestEarlierGeneration(t *testing.T) {
 	now, err := catalog.Load(t.Context(), w.Objects, held)
 	require.OK(t, err)
 	if now.Len() != 2 || read(t, w, earlierKey) != before {
-		t.Errorf("after the sync: %d tools, and the earlier file is %s", now.Len(), read(t, w, earlierKey))
+		t.Errorf(
+			"after the sync: %d tools, and the earlier file is %s",
+			now.Len(),
+			read(t, w, earlierKey),
+		)
 	}
 	w.remove(catalog.CurrentKey) // as an earlier program sees the store
-	if old, err := catalog.Load(t.Context(), w.Objects, nil); err != nil || old.SHA256() != held.SHA256() {
+	if old, err := catalog.Load(t.Context(), w.Objects, nil); err != nil ||
+		old.SHA256() != held.SHA256() {
 		t.Errorf("the earlier program reads %v, %v; want its catalog", old, err)
 	}
 }
@@ -65,7 +70,12 @@ func TestFailureAfterEarlierGeneration(t *testing.T) {
 	now, err := catalog.Load(t.Context(), w.Objects, nil)
 	require.OK(t, err)
 	if now.Len() != 1 || now.Current().Failed == nil || read(t, w, earlierKey) != before {
-		t.Errorf("%d tools, failure %+v; the earlier file is %s", now.Len(), now.Current().Failed, read(t, w, earlierKey))
+		t.Errorf(
+			"%d tools, failure %+v; the earlier file is %s",
+			now.Len(),
+			now.Current().Failed,
+			read(t, w, earlierKey),
+		)
 	}
 }
 

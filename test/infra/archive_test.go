@@ -40,7 +40,7 @@ func TestArchive(t *testing.T) {
 
 	parameters := []string{
 		"AuthMode=none", "BootstrapSha256=" + token.Digest(adminToken),
-		"AllowedNetworks=127.0.0.0/8", "RollOut=none", "SavedQueries=false",
+		"AllowedNetworks=127.0.0.0/8", "RollOut=none",
 	}
 	s.deploy(first, parameters...)
 	s.run("s3 cp %s s3://%s/config/mcp_config.json", config, s.outputs["BucketName"])

@@ -33,7 +33,11 @@ func TestReadAhead(t *testing.T) {
 		}
 		h.Decide("mail:send", "approve")
 		h.Decide("files:write", "disable")
-		want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None}
+		want := map[string]lock.Status{
+			"files:read":  lock.None,
+			"files:write": lock.DisabledByUser,
+			"mail:send":   lock.None,
+		}
 		h.expect("statuses", want)
 		if objects, feeds := h.reads(); len(objects) > 0 || feeds != 1 {
 			t.Errorf("the loader read %q, and the decisions %d times", objects, feeds)
@@ -75,9 +79,14 @@ func TestReadAheadSlowly(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		if s := h.States.Load(ctx); s.Ready() || time.Since(began) != time.Second {
-			t.Errorf("a request of 1 s is answered after %v, ready: %t", time.Since(began), s.Ready())
+			t.Errorf(
+				"a request of 1 s is answered after %v, ready: %t",
+				time.Since(began),
+				s.Ready(),
+			)
 		}
-		if diff := cmp.Diff(atStart, h.statuses()); diff != "" || time.Since(began) != 5*time.Second {
+		if diff := cmp.Diff(atStart, h.statuses()); diff != "" ||
+			time.Since(began) != 5*time.Second {
 			t.Errorf("the next request, after %v: %s", time.Since(began), diff)
 		}
 	})
