@@ -79,16 +79,21 @@ func (d deployment) metric(m map[string]any) string {
 	return fmt.Sprint(name, " ", dimensions)
 }
 
-// metricsOfProgram returns the metrics that the functions of the stack blue count, in the form of
-// metric.
+// metricsOfProgram returns the metrics that the functions of the stack blue count: in the form of
+// metric, and with the names of the dimensions alone.
 func metricsOfProgram(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
 	for _, function := range []string{"mcp", "sync", "admin", "work", "assemble"} {
 		m := observe.NewMeter("blue", function, nil)
 		for _, counted := range [][]slog.Attr{
-			m.ColdStart(time.Second), m.Request(&observe.Counts{}, time.Second, false), m.GivenUp(1),
-			m.Sync(observe.SyncRun{Result: "failed", Catalog: &observe.CatalogCounts{}}),
+			m.ColdStart(time.Second), m.GivenUp(1),
+			m.Request(&observe.Counts{
+				IncludeDisabled: true, Nudged: true,
+				Called:  observe.Target{Name: "files:read", By: "read"},
+				Blocked: observe.Target{Name: "files:write", By: "pending_approval"},
+			}, time.Second, false),
+			m.Sync(observe.SyncRun{Result: "ok"}), m.Sync(observe.SyncRun{Result: "failed", Catalog: &observe.CatalogCounts{}}),
 			m.Upstream(t.Context(), "files", "denied", "credential_expired", time.Second),
 		} {
 			var line strings.Builder
@@ -110,6 +115,7 @@ func metricsOfProgram(t *testing.T) map[string]bool {
 				}
 				for _, metric := range set.Metrics {
 					out[fmt.Sprint(metric.Name, " ", dimensions)] = true
+					out[fmt.Sprint(metric.Name, " ", set.Dimensions[0])] = true
 				}
 			}
 		}
@@ -117,22 +123,76 @@ func metricsOfProgram(t *testing.T) map[string]bool {
 	return out
 }
 
-// The dashboard and the saved queries show one stack, and each function gets the name of its stack.
-func TestPagesAreOfOneStack(t *testing.T) {
-	x := nested(t, "infra/observability.yaml")
-	body, err := json.Marshal(x.Resources["Dashboard"].Properties["DashboardBody"])
-	require.OK(t, err)
-	text := strings.ReplaceAll(strings.ReplaceAll(string(body), `\\`, `\`), `\"`, `"`)
-	for all, one := range map[string]string{
-		`\["Portcullis",`: `\["Portcullis", "\w+", "Stack", "\$\{Stack\}",`,
-		`\{Portcullis,`:   `\{Portcullis,Stack,[\w,]+\} Stack=\\?"\$\{Stack\}\\?" `,
-	} {
-		n := len(regexp.MustCompile(all).FindAllString(text, -1))
-		m := len(regexp.MustCompile(one).FindAllString(text, -1))
-		if n == 0 || n != m {
-			t.Errorf("the dashboard has %d of %s, but only %d with the stack", n, all, m)
+// found matches a search of the dashboard: the names of the dimensions, and the name of the metric.
+var found = regexp.MustCompile(`^SEARCH\('\{Portcullis,([\w,]+)\} Stack="blue" MetricName="(\w+)"', '\w+', \d+\)$`)
+
+// The dashboard draws only metrics that a function of its stack counts, and metrics of AWS about a
+// resource of the stack. Two stacks have two names of dashboards. One of 50 metrics is free, and the
+// searches find up to twenty.
+func TestDashboardIsOfOneStack(t *testing.T) {
+	counted := metricsOfProgram(t)
+	for fanout, work := range map[string]string{"sync": "none", "assemble": "work"} {
+		d := nested(t, "infra/observability.yaml").deployed(t, map[string]string{"Stack": "blue", "WorkFunctionName": work})
+		for name := range d.Parameters {
+			if d.values[name] == "<nil>" {
+				d.values[name] = "of-blue"
+			}
+		}
+		p := d.Resources["Dashboard"].Properties
+		d.values["AWS::Region"] = "eu-central-1"
+		if got := d.text(p["DashboardName"]); got != "blue-eu-central-1" {
+			t.Errorf("the dashboard has the name %s", got)
+		}
+		body := require.JSON[struct {
+			Widgets []struct {
+				Properties struct {
+					Title   string
+					Metrics [][]any
+				}
+			}
+		}](t, d.text(p["DashboardBody"]))
+		drawn := 0
+		for _, w := range body.Widgets {
+			for _, m := range w.Properties.Metrics {
+				drawn++
+				if key, ok := drawnMetric(d, m); ok && counted[key] || strings.HasPrefix(key, "[AWS/") && strings.Contains(key, "of-blue") {
+					continue
+				}
+				t.Errorf("%s, %s: no function counts %v", fanout, w.Properties.Title, m)
+			}
+		}
+		if drawn < 25 || drawn > 35 {
+			t.Errorf("%s: the dashboard draws %d metrics", fanout, drawn)
 		}
 	}
+}
+
+// drawnMetric returns the metric of one line of a chart, in a form of metricsOfProgram. ok is false
+// for a metric of AWS.
+func drawnMetric(d deployment, line []any) (key string, ok bool) {
+	if search, isSearch := line[0].(map[string]any); isSearch {
+		m := found.FindStringSubmatch(fmt.Sprint(search["expression"]))
+		if m == nil {
+			return fmt.Sprint(search["expression"]), false
+		}
+		return fmt.Sprint(m[2], " ", strings.Split(m[1], ",")), true
+	}
+	if _, hasOptions := line[len(line)-1].(map[string]any); hasOptions {
+		line = line[:len(line)-1]
+	}
+	if line[0] != observe.Namespace {
+		return fmt.Sprint(line), false
+	}
+	var dimensions []any
+	for i := 2; i+1 < len(line); i += 2 {
+		dimensions = append(dimensions, map[string]any{"Name": line[i], "Value": line[i+1]})
+	}
+	return d.metric(map[string]any{"MetricName": line[1], "Dimensions": dimensions}), true
+}
+
+// The saved queries show one stack, and each function gets the name of its stack.
+func TestPagesAreOfOneStack(t *testing.T) {
+	x := nested(t, "infra/observability.yaml")
 	for _, name := range x.of("AWS::Logs::QueryDefinition") {
 		p := x.Resources[name].Properties
 		named, _ := p["Name"].(map[string]any)["Fn::Sub"].(string)

@@ -93,7 +93,7 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 		Stops: stop.NewStore(
 			p.Stores.Approvals,
 		), Running: running, Servers: servers, Caller: caller, Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
-		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), CallLinks: callLinks(p), Days: days, Feed: p.Feed, Seen: p.Seen, HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, SignIns: p.SignIns, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), PublicURL: p.Settings.BaseURL, BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
+		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), CallLinks: callLinks(p), Dashboard: dashboard(p), Days: days, Feed: p.Feed, Seen: p.Seen, HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, SignIns: p.SignIns, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), PublicURL: p.Settings.BaseURL, BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 }
 
@@ -122,11 +122,12 @@ func callStore(p *boot.Program) string {
 	)
 }
 
-// callLinks returns links to the consoles of AWS in which a person reads the lines of agents' calls.
-func callLinks(p *boot.Program) (links []decide.CallLink) {
+// consoleOfAWS returns the address of the AWS console in the function's region, or "" if the program
+// is no function.
+func consoleOfAWS(p *boot.Program) string {
 	region := p.Settings.Region
 	if p.Timeouts.Holds || region == "" {
-		return nil
+		return ""
 	}
 	domain := "console.aws.amazon.com"
 	switch {
@@ -135,7 +136,25 @@ func callLinks(p *boot.Program) (links []decide.CallLink) {
 	case strings.HasPrefix(region, "us-gov-"):
 		domain = "console.amazonaws-us-gov.com"
 	}
-	at := "https://" + region + "." + domain
+	return "https://" + region + "." + domain
+}
+
+// dashboard returns the address of the dashboard of the function's stack, or "" if there is none.
+// infra/observability.yaml gives it its name.
+func dashboard(p *boot.Program) string {
+	at, region := consoleOfAWS(p), p.Settings.Region
+	if at == "" || p.Settings.Stack == "" {
+		return ""
+	}
+	return at + "/cloudwatch/home?region=" + region + "#dashboards/dashboard/" + p.Settings.Stack + "-" + region
+}
+
+// callLinks returns links to the consoles of AWS in which a person reads the lines of agents' calls.
+func callLinks(p *boot.Program) (links []decide.CallLink) {
+	at, region := consoleOfAWS(p), p.Settings.Region
+	if at == "" {
+		return nil
+	}
 	if group := p.Settings.UsageLogs; group != "" {
 		links = append(
 			links,

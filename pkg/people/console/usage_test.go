@@ -78,6 +78,7 @@ func TestUsagePage(t *testing.T) {
 	lacks(t, empty, "<svg", "Search the log")
 	c.day()
 	page := c.Page(http.StatusOK, "/admin/usage?range=24h")
+	lacks(t, page, "(CloudWatch)")
 	says(t, page, `<h2 id="calls">Calls by tier: 40</h2>`, `<h2 id="locked">Calls of locked tools, by reason: 18</h2>`, `<h2 id="refused">Other refusals: 4</h2>`,
 		`<h2 id="searches">Searches: 14</h2>`, `href="../admin/tools/mail/send"`, "&lt;eve&gt;", "40 calls", "called 4×, found 14×", `aria-current="page">last 24 hours`)
 	lacks(t, page, "<eve>", "style=", "made:up")
@@ -182,9 +183,10 @@ func TestUsageIsAskedFor(t *testing.T) {
 		Tools:  []usage.Row{{Name: "mail:send", Beside: 2, Use: usage.Use{Locked: 3}}, {Name: "fs:read_file", Beside: 1, Use: usage.Use{Calls: 9, Failed: 1}}, {Name: "gone:tool", Beside: 1, Use: usage.Use{Calls: 1}}},
 		Agents: []usage.Row{{Name: "ci", Beside: 2, Use: usage.Use{Calls: 9, Locked: 3, Searches: 1}}},
 	}}
-	h.Decide.Usage = asked
+	h.Decide.Usage, h.Decide.Dashboard = asked, "https://aws.example.com/#dashboards/dashboard/blue"
 	h.Open()
 	page := h.Page(http.StatusOK, "/admin/usage?range=7d")
+	says(t, page, `<a href="https://aws.example.com/#dashboards/dashboard/blue" rel="noreferrer">`)
 	says(t, page, "<button>Search the log for tools and agents</button>", "CloudWatch Logs charges")
 	lacks(t, page, "Most called")
 	a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}})

@@ -95,8 +95,10 @@ type Options struct {
 	SearchExplainer SearchExplainer
 	Agents          identity.Names
 
-	// Usage says how agents use the tools; nil: usage is not counted.
-	Usage usage.Source
+	// Usage says how agents use the tools; nil: usage is not counted. Dashboard is the address of
+	// the charts, if another program draws them; "": there is none.
+	Usage     usage.Source
+	Dashboard string
 
 	// Copier copies the store of the approvals; nil: the store is not a file of this program.
 	Copier Copier

@@ -26,6 +26,8 @@ type Usage struct {
 	CanAsk  bool          `json:"can_ask" doc:"only a query can tell the use by tool and by agent: POST to this address"`
 	Query   *UsageQuery   `json:"query,omitempty" doc:"the query that the request names"`
 	Missing []string      `json:"missing" nullable:"false" doc:"what is not known, and why"`
+
+	Dashboard string `json:"dashboard,omitempty" doc:"address of the CloudWatch dashboard with the charts; only on AWS"`
 }
 
 // UseRows are tools and agents sorted by use.
@@ -98,6 +100,7 @@ func (d *Service) Usage(ctx context.Context, name, query string) (Usage, error) 
 	out := Usage{
 		Range: r.Name, From: from, To: from.Add(r.Step * time.Duration(r.Buckets)), Step: int(r.Step / time.Second),
 		Charts: report.Charts(), Missing: append([]string{}, report.Says...),
+		Dashboard: d.o.Dashboard,
 	}
 	uses := report.Uses
 	asker, canAsk := d.o.Usage.(usage.Asker)
