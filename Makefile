@@ -141,6 +141,10 @@ bench-scale: ministack ## measure the gateway with SCALE tools, and an older gat
 before: ## build the programs of COMMIT into BEFORE=folder, for bench-scale and replay
 	.ci/before "$(COMMIT)" "$(abspath $(BEFORE))"
 
+.PHONY: upgrade
+upgrade: sam ministack ## upgrade a stack of COMMIT to this commit on MiniStack, and return; counts failed calls; 3 minutes
+	PORTCULLIS_UPGRADE_FROM="$(COMMIT)" go test -v -count=1 -timeout 1h -run '^TestUpgrade$$' ./test/infra
+
 REPLAY ?= 2000
 .PHONY: replay
 replay: ## send REPLAY requests to this commit and to an older build (BEFORE=folder), list differing answers; a minute

@@ -41,7 +41,14 @@ func Deploy(t testing.TB, endpoint, stack, template string, parameters map[strin
 // Create starts to create a CloudFormation stack from a template. It returns CloudFormation's error
 // if CloudFormation refuses the template or the parameters.
 func Create(t testing.TB, endpoint, stack, template string, parameters map[string]string) error {
-	form := url.Values{"Action": {"CreateStack"}, "StackName": {stack}, "TemplateBody": {template}}
+	return send(t, endpoint, "CreateStack", stack, template, parameters)
+}
+
+// send makes CloudFormation create or update a stack.
+func send(
+	t testing.TB, endpoint, action, stack, template string, parameters map[string]string,
+) error {
+	form := url.Values{"Action": {action}, "StackName": {stack}, "TemplateBody": {template}}
 	n := 0
 	for key, value := range parameters {
 		n++
@@ -50,6 +57,24 @@ func Create(t testing.TB, endpoint, stack, template string, parameters map[strin
 	}
 	_, err := cloudFormation(t, endpoint, form)
 	return err
+}
+
+// Update updates a CloudFormation stack that Deploy made, and waits for the end.
+func Update(t testing.TB, endpoint, stack, template string, parameters map[string]string) {
+	t.Helper()
+	body, err := os.ReadFile(template)
+	require.OK(t, err)
+	if err := send(t, endpoint, "UpdateStack", stack, string(body), parameters); err != nil {
+		t.Fatalf("update %s: %v", stack, err)
+	}
+	describe := url.Values{"Action": {"DescribeStacks"}, "StackName": {stack}}
+	local.Until(t, "the stack "+stack+" is updated", func() bool {
+		s, err := cloudFormation(t, endpoint, describe)
+		if err != nil || strings.Contains(s.Status, "ROLLBACK") || strings.Contains(s.Status, "FAILED") {
+			t.Fatalf("update %s: %v: %s: %s", stack, err, s.Status, s.Reason)
+		}
+		return s.Status == "UPDATE_COMPLETE"
+	})
 }
 
 // A stackState is the part of CloudFormation's answer that Deploy reads.

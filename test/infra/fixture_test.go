@@ -43,8 +43,14 @@ func sam(t *testing.T) string {
 // command runs a program in the module's root and returns its standard output.
 func command(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
+	return commandIn(t, root, env, name, args...)
+}
+
+// commandIn runs a program in a folder and returns its standard output.
+func commandIn(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Dir = root
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), append([]string{"SAM_CLI_TELEMETRY=0", "AWS_DEFAULT_REGION=us-east-1"}, env...)...)
 	var said strings.Builder
 	cmd.Stderr = &said
@@ -61,6 +67,7 @@ type stack struct {
 	t                *testing.T
 	endpoint         string
 	name             string
+	dir              string // in which make runs
 	env              []string
 	build            string
 	outputs          map[string]string
@@ -71,7 +78,7 @@ func newStack(t *testing.T) *stack {
 	sam(t)
 	endpoint := emulator.Start(t)
 	return &stack{
-		t: t, endpoint: endpoint, name: fmt.Sprintf("portcullis-%d", time.Now().Unix()), build: filepath.Join(t.TempDir(), "build"),
+		t: t, endpoint: endpoint, dir: root, name: fmt.Sprintf("portcullis-%d", time.Now().Unix()), build: filepath.Join(t.TempDir(), "build"),
 		env: []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "MAKEFLAGS="},
 	}
 }
@@ -81,7 +88,7 @@ func (s *stack) make(target string, vars ...string) string {
 	s.t.Helper()
 	arch := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 	args := append([]string{"--no-print-directory", target, "STACK=" + s.name, "ARCH=" + arch, "BUILD_DIR=" + s.build}, vars...)
-	return command(s.t, s.env, "make", args...)
+	return commandIn(s.t, s.dir, s.env, "make", args...)
 }
 
 // deploy creates or updates the stack, and reads its outputs.
