@@ -272,7 +272,7 @@ else
 	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --stack-name $(STACK) --resolve-s3 --no-confirm-changeset --no-fail-on-empty-changeset \
 	  --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides "$${quoted[@]}"
 endif
-	@$(dir $(PORTCULLIS_SAM))python infra/sync.py $(STACK)
+	@$(dir $(PORTCULLIS_SAM))python infra/after_deploy.py $(STACK)
 	@$(MAKE) --no-print-directory outputs
 
 .PHONY: outputs

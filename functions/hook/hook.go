@@ -69,8 +69,10 @@ func (h hook) check(ctx context.Context) error {
 	if old, err := h.ask(ctx, h.version[:strings.LastIndex(h.version, ":")]+alias); err != nil || old >= 500 {
 		return nil //nolint:nilerr // the version in use is broken too; see the comment above
 	}
-	return fmt.Errorf("it answers GET /healthz with %d, and the version in use works: the log of that version of mcp "+
-		"has the reason. If it cannot read the stored catalog, deploy a release between the two first", status)
+	return fmt.Errorf("it answers GET /healthz with %d, and the version in use works: "+
+		"the log of that version of mcp has the reason. If it cannot read the stored catalog: "+
+		"after a return, delete the catalog file of the newer release (docs/operate.md); "+
+		"after skipped releases, deploy a release between the two first", status)
 }
 
 // ask returns the status of a function's answer to GET /healthz.

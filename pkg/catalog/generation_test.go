@@ -57,6 +57,29 @@ func TestEarlierGeneration(t *testing.T) {
 	}
 }
 
+// After a return, an earlier program can remove a shard that both files name. The next new program
+// then has no catalog until a person deletes its outdated file: docs/operate.md has this step.
+func TestUpgradeAfterReturn(t *testing.T) {
+	w := serving(t, "read")
+	w.sync()
+	shared := w.load().Current().Shards[0].SHA256
+	outdated := asBefore(t, w)
+	w.Serve("fs", "read", "write")
+	w.sync() // as the earlier program's sync
+	asBefore(t, w)
+	w.Put(catalog.CurrentKey, outdated)
+	w.remove(catalog.Key(shared))
+	if _, err := catalog.Load(t.Context(), w.Objects, nil); !errors.Is(err, catalog.ErrUnusable) {
+		t.Errorf("Load of the outdated file = %v, want %v", err, catalog.ErrUnusable)
+	}
+	w.remove(catalog.CurrentKey)
+	now, err := catalog.Load(t.Context(), w.Objects, nil)
+	require.OK(t, err)
+	if now.Len() != 2 {
+		t.Errorf("without the outdated file: %d tools, want the 2 of the earlier program", now.Len())
+	}
+}
+
 // The failure of the first sync of a new program is stored with the catalog under the new key.
 func TestFailureAfterEarlierGeneration(t *testing.T) {
 	w := serving(t, "read")

@@ -109,13 +109,21 @@ func TestRolesOfThePipeline(t *testing.T) {
 	if got := text(trust[0].(map[string]any)["Condition"]); got != want {
 		t.Errorf("condition of the deploy role: %s", got)
 	}
+	startsSync := false
 	for _, s := range statements(x.Resources["DeployRole"]) {
+		if strings.Contains(s.actions, "lambda:") {
+			startsSync = s.actions == "lambda:InvokeFunction" &&
+				strings.HasSuffix(s.resources, ":function:${StackName}-SyncFunction-*")
+		}
 		if strings.Contains(s.actions, "*") || s.resources == "*" && s.actions != "cloudformation:GetTemplateSummary" {
 			t.Errorf("the role that deploys may %s", s)
 		}
 		if strings.Contains(s.actions, "iam:") && (s.actions != "iam:PassRole" || s.resources != "CloudFormationRole.Arn") {
 			t.Errorf("the role that deploys may %s", s)
 		}
+	}
+	if !startsSync {
+		t.Error("the role that deploys cannot start the sync, or calls more of Lambda")
 	}
 	var allowed string
 	for _, s := range statements(x.Resources["CloudFormationRole"]) {
