@@ -76,7 +76,10 @@ func TestUpgradeAfterReturn(t *testing.T) {
 	now, err := catalog.Load(t.Context(), w.Objects, nil)
 	require.OK(t, err)
 	if now.Len() != 2 {
-		t.Errorf("without the outdated file: %d tools, want the 2 of the earlier program", now.Len())
+		t.Errorf(
+			"without the outdated file: %d tools, want the 2 of the earlier program",
+			now.Len(),
+		)
 	}
 }
 

@@ -45,7 +45,13 @@ func TestUpgrade(t *testing.T) {
 	other := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
 	// The data is in a stack of its own: MiniStack replaces a table of a nested stack at each change.
 	data := map[string]string{"DeletionProtection": "false"}
-	outputs := emulator.Deploy(t, s.endpoint, s.name+"-data", filepath.Join(earlier, dataFile), data)
+	outputs := emulator.Deploy(
+		t,
+		s.endpoint,
+		s.name+"-data",
+		filepath.Join(earlier, dataFile),
+		data,
+	)
 	parameters := "AuthMode=token BootstrapSha256=" + token.Digest(adminToken) +
 		" AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)'" +
 		" ExistingBucket=" + outputs["BucketName"] + " ExistingTable=" + outputs["TableName"]
