@@ -26,7 +26,13 @@ func TestServeSendsNotices(t *testing.T) {
 	git := upstreamtest.New(t, upstreamtest.Options{Tools: toolsNamed("push")})
 	dir := t.TempDir()
 	p := start(t, dir)
-	p.configure(fmt.Sprintf(`{"mcpServers": {"git": {"url": %q}}, "notify": [{"type": "slack", "url": %q}]}`, git.URL, at.URL))
+	p.configure(
+		fmt.Sprintf(
+			`{"mcpServers": {"git": {"url": %q}}, "notify": [{"type": "slack", "url": %q}]}`,
+			git.URL,
+			at.URL,
+		),
+	)
 	git.SetTools(rawTools("push"))
 	p.Ask(200, "/admin/sync", `{}`, nil)
 	local.Until(t, "a target that is down is tried", func() bool {

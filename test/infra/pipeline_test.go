@@ -26,12 +26,15 @@ func TestPipeline(t *testing.T) {
 		t.Fatalf("the jobs are %+v", workflow.Jobs)
 	}
 	for name, j := range workflow.Jobs {
-		if j.Environment != name || len(j.Permissions) != 2 || j.Permissions["contents"] != "read" || j.Permissions["id-token"] != "write" {
+		if j.Environment != name || len(j.Permissions) != 2 ||
+			j.Permissions["contents"] != "read" ||
+			j.Permissions["id-token"] != "write" {
 			t.Errorf("%s is in %q, with %v", name, j.Environment, j.Permissions)
 		}
 		var run []string
 		for _, s := range j.Steps {
-			if s.Uses != "" && !regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`).MatchString(s.Uses) {
+			if s.Uses != "" &&
+				!regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`).MatchString(s.Uses) {
 				t.Errorf("%s uses %s, which is not a commit", name, s.Uses)
 			}
 			if s.Run != "" {
@@ -43,8 +46,16 @@ func TestPipeline(t *testing.T) {
 		}
 		for _, line := range run {
 			words := strings.Fields(line)
-			out := command(t, []string{"MAKEFLAGS=", "CFN_ROLE=arn:aws:iam::123456789012:role/cfn"}, "make", append([]string{"-n"}, words[1:]...)...)
-			if words[1] == "deploy" && !strings.Contains(out, "--config-env "+name+" --no-confirm-changeset --role-arn arn:aws:iam::123456789012:role/cfn") {
+			out := command(
+				t,
+				[]string{"MAKEFLAGS=", "CFN_ROLE=arn:aws:iam::123456789012:role/cfn"},
+				"make",
+				append([]string{"-n"}, words[1:]...)...)
+			if words[1] == "deploy" &&
+				!strings.Contains(
+					out,
+					"--config-env "+name+" --no-confirm-changeset --role-arn arn:aws:iam::123456789012:role/cfn",
+				) {
 				t.Errorf("%s does %s", line, out)
 			}
 		}
@@ -83,7 +94,8 @@ func TestSmoke(t *testing.T) {
 			mux.HandleFunc("POST /mcp", answer(c.mcp, "{}"))
 			server := httptest.NewServer(mux)
 			defer server.Close()
-			out, err := exec.CommandContext(t.Context(), filepath.Join(root, ".ci", "smoke"), server.URL+"/mcp").CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), filepath.Join(root, ".ci", "smoke"), server.URL+"/mcp").
+				CombinedOutput()
 			ended := ""
 			if err != nil {
 				ended = err.Error()
@@ -115,10 +127,12 @@ func TestRolesOfThePipeline(t *testing.T) {
 			startsSync = s.actions == "lambda:InvokeFunction" &&
 				strings.HasSuffix(s.resources, ":function:${StackName}-SyncFunction-*")
 		}
-		if strings.Contains(s.actions, "*") || s.resources == "*" && s.actions != "cloudformation:GetTemplateSummary" {
+		if strings.Contains(s.actions, "*") ||
+			s.resources == "*" && s.actions != "cloudformation:GetTemplateSummary" {
 			t.Errorf("the role that deploys may %s", s)
 		}
-		if strings.Contains(s.actions, "iam:") && (s.actions != "iam:PassRole" || s.resources != "CloudFormationRole.Arn") {
+		if strings.Contains(s.actions, "iam:") &&
+			(s.actions != "iam:PassRole" || s.resources != "CloudFormationRole.Arn") {
 			t.Errorf("the role that deploys may %s", s)
 		}
 	}
@@ -128,11 +142,18 @@ func TestRolesOfThePipeline(t *testing.T) {
 	var allowed string
 	for _, s := range statements(x.Resources["CloudFormationRole"]) {
 		allowed += ", " + s.actions
-		if strings.Contains(s.resources, "*") && strings.Contains(s.actions, "iam:") && !strings.Contains(s.resources, "role${RolePath}${StackName}-*") {
+		if strings.Contains(s.resources, "*") && strings.Contains(s.actions, "iam:") &&
+			!strings.Contains(s.resources, "role${RolePath}${StackName}-*") {
 			t.Errorf("CloudFormation may %s", s)
 		}
 	}
-	services := map[string]string{"ApiGatewayV2": "apigateway", "ApiGateway": "apigateway", "KinesisFirehose": "firehose", "Route53": "route53", "WAFv2": "wafv2"}
+	services := map[string]string{
+		"ApiGatewayV2":    "apigateway",
+		"ApiGateway":      "apigateway",
+		"KinesisFirehose": "firehose",
+		"Route53":         "route53",
+		"WAFv2":           "wafv2",
+	}
 	made := []template{expand(t)}
 	files, err := filepath.Glob(filepath.Join(root, "infra", "*.yaml"))
 	require.OK(t, err)
