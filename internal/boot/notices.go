@@ -107,10 +107,10 @@ func (p *Program) notifySync(ctx context.Context, servers []catalog.ServerReport
 }
 
 // notifyRequest notifies people of a request that an agent opened.
-func (p *Program) notifyRequest(ctx context.Context, agent string, r request.Request, tier tool.Tier, findings int) {
+func (p *Program) notifyRequest(ctx context.Context, agent string, r request.Request, tier string, findings int) {
 	p.Notifier.Notify(ctx, notify.Event{
 		Kind: notify.RequestMade, At: r.Opened, Server: r.Server, Items: []tool.ID{r.Item()},
-		Agent: agent, Request: r.ID, OneCall: r.OneCall(), Tier: tier.String(), Findings: findings,
+		Agent: agent, Request: r.ID, OneCall: r.OneCall(), Tier: tier, Findings: findings,
 	})
 }
 

@@ -317,15 +317,7 @@ func TestGivenUpNoticesAreCounted(t *testing.T) {
 		},
 	)
 	p.States.Load(t.Context())
-	p.Notifier.Notify(
-		t.Context(),
-		notify.Event{
-			Kind:    notify.RequestMade,
-			Agent:   "ci",
-			Request: "R-7KQ2M4XD",
-			Path:    "/admin/requests/R-7KQ2M4XD",
-		},
-	)
+	p.Notifier.Notify(t.Context(), requestOfCI)
 	if sent := p.Send(t.Context()); sent.GivenUp != 1 {
 		t.Fatalf("Send = %+v", sent)
 	}
@@ -333,6 +325,12 @@ func TestGivenUpNoticesAreCounted(t *testing.T) {
 	if got := o.log.String(); strings.Count(got, want) != 1 {
 		t.Errorf("the log has no %s:\n%s", want, got)
 	}
+}
+
+// requestOfCI is the event of a request.
+var requestOfCI = notify.Event{
+	Kind: notify.RequestMade, Agent: "ci", Request: "R-7KQ2M4XD",
+	Path: "/admin/requests/R-7KQ2M4XD",
 }
 
 // A program that does not send wakes a program that does.
@@ -349,15 +347,7 @@ func TestWakingProgramDoesNotSend(t *testing.T) {
 		}},
 	)
 	p.States.Load(t.Context())
-	p.Notifier.Notify(
-		t.Context(),
-		notify.Event{
-			Kind:    notify.RequestMade,
-			Agent:   "ci",
-			Request: "R-7KQ2M4XD",
-			Path:    "/admin/requests/R-7KQ2M4XD",
-		},
-	)
+	p.Notifier.Notify(t.Context(), requestOfCI)
 	p.Send(t.Context())
 	if len(woken) != 1 || p.Sender != nil || len(o.got) > 0 {
 		t.Errorf("woken %q, sent %q", woken, o.got)
@@ -404,7 +394,7 @@ func TestNoticeOfRequest(t *testing.T) {
 		t.Context(),
 		"token:ci",
 		request.Request{ID: "R-7KQ2M4XD", Server: "git", Tool: "push", Opened: opened},
-		tool.Write,
+		"write",
 		2,
 	)
 	want := noticeLog{{

@@ -53,8 +53,8 @@ type Options struct {
 	Now      func() time.Time // nil: time.Now
 
 	// The gateway calls OnRequest for each access request that an agent opens, with the tier of its
-	// item and the number of findings. nil: no call.
-	OnRequest func(ctx context.Context, agent string, r request.Request, tier tool.Tier, findings int)
+	// item and the number of findings; "": the item is no longer listed. nil: no call.
+	OnRequest func(ctx context.Context, agent string, r request.Request, tier string, findings int)
 
 	// Scope returns the OAuth scope that grants a tier, or "" if none does. nil: the scope has the
 	// tier's name.
@@ -89,7 +89,7 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 	}
 	g.o.Log = cmp.Or(g.o.Log, slog.New(slog.DiscardHandler))
 	if g.o.OnRequest == nil {
-		g.o.OnRequest = func(context.Context, string, request.Request, tool.Tier, int) {}
+		g.o.OnRequest = func(context.Context, string, request.Request, string, int) {}
 	}
 	if g.o.CallTime <= 0 {
 		g.o.CallTime = usualCall

@@ -103,9 +103,11 @@ func (s *Session) open(ctx context.Context, r request.Request, arguments json.Ra
 	if err != nil {
 		return request.Request{}, false, err
 	}
+	tier, findings := "", 0
 	if i, ok := s.view.Find(open.Item()); ok {
-		s.g.o.OnRequest(ctx, agent.ID, open, s.view.Tier(i), len(s.view.Findings(i)))
+		tier, findings = s.view.Tier(i).String(), len(s.view.Findings(i))
 	}
+	s.g.o.OnRequest(ctx, agent.ID, open, tier, findings)
 	return open, true, nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -38,7 +37,7 @@ func unlock(t *testing.T) *unlocking {
 	u.Serve("s", def("push", "Pushes commits.", ""), def("read", "Reads.", readOnly), def("pay", "Pays.", ""))
 	u.Serve("out", def("hide", "Hides.", ""))
 	u.Options.Requests, u.Options.Sealer = u.Requests(), sealer(1)
-	u.Options.OnRequest = func(_ context.Context, agent string, r request.Request, _ tool.Tier, _ int) {
+	u.Options.OnRequest = func(_ context.Context, agent string, r request.Request, _ string, _ int) {
 		u.told = append(u.told, opened{agent, r})
 	}
 	u.Agent = identity.Agent{ID: "token:ci", Way: identity.WayToken, Servers: []string{"s"}, Tiers: u.Agent.Tiers}
