@@ -15,8 +15,20 @@ import (
 // different lengths.
 const costTolerance = .15
 
-// WantCost compares a counted number with the number in the row of docs/cost.md that has the label.
+// WantCost compares a measured number with the number in the row of docs/cost.md that has the
+// label. They may differ by costTolerance.
 func WantCost(t testing.TB, label string, counted float64) {
+	t.Helper()
+	wantCost(t, label, counted, costTolerance)
+}
+
+// WantCount is [WantCost] for a number that is counted, so that the row must have exactly it.
+func WantCount(t testing.TB, label string, counted int) {
+	t.Helper()
+	wantCost(t, label, float64(counted), 0)
+}
+
+func wantCost(t testing.TB, label string, counted, tolerance float64) {
 	t.Helper()
 	page, err := os.ReadFile(Path("docs/cost.md"))
 	require.OK(t, err)
@@ -26,7 +38,7 @@ func WantCost(t testing.TB, label string, counted float64) {
 	}
 	says, err := strconv.ParseFloat(string(m[1]), 64)
 	require.OK(t, err)
-	if t.Logf("%s: %.2f", label, counted); math.Abs(counted-says) > costTolerance*says {
+	if t.Logf("%s: %.2f", label, counted); math.Abs(counted-says) > tolerance*says {
 		t.Errorf("%s: counted %.2f, docs/cost.md says %g", label, counted, says)
 	}
 }
