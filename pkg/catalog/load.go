@@ -50,9 +50,9 @@ func (l *Loading) Read() int { return len(l.read) }
 func (l *Loading) Missing() int { return l.missing }
 
 // load works like [Load], with open as the function that opens a shard. It also returns
-// current.json and the ETag to replace it, even if the shards cannot be used. If only some shards cannot be used,
-// the error is [ErrUnusable] and the snapshot has the other shards. The snapshot records which
-// servers are missing, and only a sync may use it.
+// current.json and the ETag to replace it, even if the shards cannot be used. If only some shards
+// cannot be used, the error is [ErrUnusable] and the snapshot has the other shards. The snapshot
+// records which servers are missing, and only a sync may use it.
 func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading, open func([]byte) (*shard, error)) (s *Snapshot, cur Current, match string, err error) {
 	known := ""
 	if held != nil {

@@ -54,9 +54,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 			}
 			return actor, err
 		},
-		Challenge: challenge(
-			p,
-		), SignIn: signIn, BaseURL: s.AdminURL, Ending: p.Ending(), Log: p.Log,
+		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Ending: p.Ending(), Log: p.Log,
 	}), nil
 }
 
@@ -90,9 +88,8 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
-		Stops: stop.NewStore(
-			p.Stores.Approvals,
-		), Running: running, Servers: servers, Caller: caller, Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
+		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Servers: servers, Caller: caller,
+		Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
 		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), CallLinks: callLinks(p), Dashboard: dashboard(p), Days: days, Feed: p.Feed, Seen: p.Seen, HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, SignIns: p.SignIns, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), PublicURL: p.Settings.BaseURL, BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 }
@@ -156,23 +153,15 @@ func callLinks(p *boot.Program) (links []decide.CallLink) {
 		return nil
 	}
 	if group := p.Settings.UsageLogs; group != "" {
-		links = append(
-			links,
-			decide.CallLink{
-				Name:  "CloudWatch Logs Insights",
-				Group: group,
-				URL:   at + "/cloudwatch/home?region=" + region + "#logsV2:logs-insights",
-			},
-		)
+		links = append(links, decide.CallLink{
+			Name: "CloudWatch Logs Insights", Group: group,
+			URL: at + "/cloudwatch/home?region=" + region + "#logsV2:logs-insights",
+		})
 	}
 	if p.Settings.AuditStore != "" {
-		links = append(
-			links,
-			decide.CallLink{
-				Name: "Athena",
-				URL:  at + "/athena/home?region=" + region + "#/query-editor",
-			},
-		)
+		links = append(links, decide.CallLink{
+			Name: "Athena", URL: at + "/athena/home?region=" + region + "#/query-editor",
+		})
 	}
 	return links
 }

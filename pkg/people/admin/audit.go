@@ -97,9 +97,7 @@ func (a *api) registerChain(h huma.API) {
 			hc.SetHeader("Content-Disposition", fmt.Sprintf(`attachment; filename="%s"`, name))
 			if err := write(hc.BodyWriter()); err != nil {
 				_ = a.service.Explain(ctx, op.OperationID, err) // Explain logs the error
-				panic(
-					http.ErrAbortHandler,
-				) // the caller sees that the archive is not whole
+				panic(http.ErrAbortHandler)                     // the caller sees that the archive is not whole
 			}
 		}}, nil
 	})
@@ -211,14 +209,9 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 		note,
 		last.Add(1).UTC().Format(time.RFC3339Nano),
 	)
-	_ = out.Write(
-		audit.Line{
-			V:    audit.Version,
-			Time: a.service.Now().UTC(),
-			Kind: audit.KindIncomplete,
-			Note: note,
-		},
-	) // this fails only if the caller has gone
+	_ = out.Write(audit.Line{ // this fails only if the caller has gone
+		V: audit.Version, Time: a.service.Now().UTC(), Kind: audit.KindIncomplete, Note: note,
+	})
 }
 
 // A counter counts the bytes that are written.

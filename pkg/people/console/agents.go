@@ -84,8 +84,8 @@ func (c *Console) agents(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "agents", p)
 }
 
-// Turned returns how many calls the gateway refused.
-func (a agentRow) Turned() int { return a.Locked + a.Refused }
+// RefusedCalls returns how many calls the gateway refused, with those of locked tools.
+func (a agentRow) RefusedCalls() int { return a.Locked + a.Refused }
 
 // daysOf returns links to the lines of an agent by days in UTC.
 func daysOf(address string, now time.Time) (links []rangeLink) {

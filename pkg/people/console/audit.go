@@ -201,28 +201,15 @@ func (c *Console) auditDays(
 // auditChoices returns the filters of the page, with their current values.
 func auditChoices(q decide.AuditQuery) []choice {
 	kinds := []option{{"", "any"}, {audit.KindCall, "calls"}, {audit.KindEvent, "deeds"}}
-	all := []choice{
-		{
-			Name:  "actor",
-			Label: "Who",
-			Value: q.Actor,
-			List:  "names",
-		}, {Name: "action", Label: "Action", Value: q.Action, List: "actions"},
-		{
-			Name:  "server",
-			Label: "Server",
-			Value: q.Server,
-			List:  "servers",
-		}, {Name: "tool", Label: "Tool", Value: q.Tool},
+	return []choice{
+		{Name: "actor", Label: "Who", Value: q.Actor, List: "names"},
+		{Name: "action", Label: "Action", Value: q.Action, List: "actions"},
+		{Name: "server", Label: "Server", Value: q.Server, List: "servers"},
+		{Name: "tool", Label: "Tool", Value: q.Tool},
 		{Name: "kind", Label: "Kind", Value: q.Kind, Options: kinds},
-		{
-			Name:  "since",
-			Label: "Since",
-			Value: q.Since,
-			Hint:  "24h, 2026-11-22",
-		}, {Name: "until", Label: "Until", Value: q.Until},
+		{Name: "since", Label: "Since", Value: q.Since, Hint: "24h, 2026-11-22"},
+		{Name: "until", Label: "Until", Value: q.Until},
 	}
-	return all
 }
 
 // fold makes the row a summary of all lines of a sync about a server.
@@ -239,9 +226,8 @@ func (row *auditRow) fold(root string, l audit.Line, s *decide.SyncLines) {
 func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 	at := l.Time.UTC()
 	row := auditRow{
-		ID: rowID(
-			l,
-		), ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"),
+		ID:  rowID(l),
+		ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"),
 		Who: shorten(l.Actor), What: shorten(itemEvent(v, l.Tool, l.Action, l.Hash)),
 		Of: shorten(l.Tool), Hash: shortHash(l.Hash), From: shortHash(l.From),
 		Note: l.Note, Source: shorten(l.Source),
@@ -282,19 +268,10 @@ func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 
 // rowID returns a short hash of what distinguishes a line from other lines.
 func rowID(l audit.Line) string {
-	sum := sha256.Sum256(
-		fmt.Appendf(
-			nil,
-			"%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s",
-			l.Time.UTC().Format(time.RFC3339Nano),
-			l.Kind,
-			l.Agent+l.Actor,
-			l.Decision+l.Action,
-			l.Tool,
-			l.Subject,
-			l.Trace,
-		),
-	)
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		l.Time.UTC().Format(time.RFC3339Nano), l.Kind, l.Agent + l.Actor, l.Decision + l.Action,
+		l.Tool, l.Subject, l.Trace,
+	}, "\x00")))
 	return "l" + hex.EncodeToString(sum[:5])
 }
 

@@ -67,13 +67,8 @@ func (c *Console) showDone(
 ) {
 	root := rootOf(r)
 	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action, Filter: b.filter}
-	p.Back, p.Note = withQuery(
-		root+"admin/tools",
-		b.filter.Values(),
-	), firstOf(
-		b.note,
-		approval.MaxNote,
-	)
+	p.Back = withQuery(root+"admin/tools", b.filter.Values())
+	p.Note = firstOf(b.note, approval.MaxNote)
 	p.Noun = nounOf(kindOf(items, func(item decide.Item) string { return item.ID.Kind.String() }))
 	halves := 0
 	for i, result := range results {

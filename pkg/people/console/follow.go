@@ -88,14 +88,8 @@ func (c *Console) followAudit(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		if n := follower.TakeLost(); n > 0 {
-			s.event(
-				"gap",
-				"",
-				text.Count(
-					n,
-					"line",
-				)+" could not be sent in time. Load the page again to see them.",
-			)
+			s.event("gap", "", text.Count(n, "line")+
+				" could not be sent in time. Load the page again to see them.")
 		}
 		quiet.Reset(quietTime)
 	}

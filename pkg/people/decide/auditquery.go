@@ -26,28 +26,15 @@ type AuditQuery struct {
 
 // AuditParameters are the names of the query parameters of an [AuditQuery].
 var AuditParameters = []string{
-	"actor",
-	"action",
-	"server",
-	"tool",
-	"kind",
-	"sync",
-	"since",
-	"until",
+	"actor", "action", "server", "tool", "kind", "sync", "since", "until",
 }
 
 // ReadAuditQuery reads the query from the parameters.
 func ReadAuditQuery(v url.Values) AuditQuery {
 	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
 	return AuditQuery{
-		get("actor"),
-		get("action"),
-		get("server"),
-		get("tool"),
-		get("kind"),
-		get("sync"),
-		get("since"),
-		get("until"),
+		get("actor"), get("action"), get("server"), get("tool"), get("kind"), get("sync"),
+		get("since"), get("until"),
 	}
 }
 

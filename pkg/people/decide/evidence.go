@@ -34,23 +34,18 @@ func (d *Service) CallLinks() []CallLink { return d.o.CallLinks }
 // The time is set beside the query.
 func LogQuery(f audit.Filter) string {
 	q := "fields @timestamp, agent, human, tool, decision, status, outcome, request\n| filter audit = 1 and kind = \"call\""
-	for _, c := range []struct{ name, value string }{{"actor", f.Actor}, {"decision", f.Action}, {"server", f.Server}, {"tool", f.Tool}} {
-		if c.value == "" {
-			continue
-		}
-		value := strconv.Quote(c.value)
-		switch c.name {
-		case "actor":
-			q += "\n| filter agent = " + value + " or human = " + value
-		case "server":
-			q += "\n| filter tool like /^" + strings.ReplaceAll(
-				regexp.QuoteMeta(c.value),
-				"/",
-				`\/`,
-			) + ":/"
-		default:
-			q += "\n| filter " + c.name + " = " + value
-		}
+	if f.Actor != "" {
+		name := strconv.Quote(f.Actor)
+		q += "\n| filter agent = " + name + " or human = " + name
+	}
+	if f.Action != "" {
+		q += "\n| filter decision = " + strconv.Quote(f.Action)
+	}
+	if f.Server != "" {
+		q += "\n| filter tool like /^" + strings.ReplaceAll(regexp.QuoteMeta(f.Server), "/", `\/`) + ":/"
+	}
+	if f.Tool != "" {
+		q += "\n| filter tool = " + strconv.Quote(f.Tool)
 	}
 	return q + "\n| sort @timestamp desc\n| limit 1000"
 }

@@ -141,8 +141,12 @@ func decisionLine(e Event) []word {
 	}
 	if e.Waiting > 1 {
 		line = append(line, own(", together with "+text.Count(e.Waiting-1, "more request")))
-		for i, id := range e.Also {
-			line = append(line, own([]string{": ", ", "}[min(i, 1)]+requestID(id)))
+		var ids []string
+		for _, id := range e.Also {
+			ids = append(ids, requestID(id))
+		}
+		if ids != nil {
+			line = append(line, own(": "+strings.Join(ids, ", ")))
 		}
 	}
 	return append(line, e.about())

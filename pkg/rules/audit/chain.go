@@ -124,9 +124,11 @@ func (s Snapshot) Check(ctx context.Context) (Chain, error) {
 func (s Snapshot) read(
 	ctx context.Context,
 	open func(day string) (io.Writer, error),
-) (Chain, error) {
-	c := Chain{Days: []ChainDay{}, Faults: []string{}}
+) (c Chain, _ error) {
+	c.Days = []ChainDay{}
 	r := trailReader{want: func(Line) bool { return false }}
+	r.out.Faults = []string{}
+	defer func() { c.Faults, c.Count = r.out.Faults, r.out.Count }()
 	if s.before != "" {
 		last, err := (&Dir{path: s.folder}).before([]string{s.before})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +145,6 @@ func (s Snapshot) read(
 		}
 		one, err := s.day(ctx, &r, day, w)
 		c.Days = append(c.Days, one)
-		c.Faults, c.Count = append(c.Faults[:0], r.out.Faults...), r.out.Count
 		if ctx.Err() != nil {
 			c.Partial = true
 			return c, nil //nolint:nilerr // the end of the time is no fault
@@ -155,7 +156,6 @@ func (s Snapshot) read(
 	if len(s.Days) > 0 {
 		s.end(&r)
 	}
-	c.Faults, c.Count = append(c.Faults[:0], r.out.Faults...), r.out.Count
 	return c, nil
 }
 
