@@ -38,20 +38,15 @@ func TestUpgrade(t *testing.T) {
 	s := newStack(t)
 	earlier := checkout(t, commit)
 	tools := []json.RawMessage{}
-	for _, name := range []string{"approved", "shut", "granted", "open", "after", "allowed", "asked"} {
+	for name := range strings.FieldsSeq("approved shut granted open after allowed asked") {
 		tools = append(tools, upstreamtest.Tool(name, "Do "+name+".", `{"readOnlyHint":true}`))
 	}
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
 	other := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
-	// The data is in a stack of its own: MiniStack replaces a table of a nested stack at each change.
+	// The data has its own stack: MiniStack replaces a table of a nested stack at each change.
 	data := map[string]string{"DeletionProtection": "false"}
-	outputs := emulator.Deploy(
-		t,
-		s.endpoint,
-		s.name+"-data",
-		filepath.Join(earlier, dataFile),
-		data,
-	)
+	before := filepath.Join(earlier, dataFile)
+	outputs := emulator.Deploy(t, s.endpoint, s.name+"-data", before, data)
 	parameters := "AuthMode=token BootstrapSha256=" + token.Digest(adminToken) +
 		" AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)'" +
 		" ExistingBucket=" + outputs["BucketName"] + " ExistingTable=" + outputs["TableName"]
@@ -118,7 +113,8 @@ func (s *stack) deployFrom(dir, parameters string) {
 func (s *stack) shops(shop, other string) string {
 	s.t.Helper()
 	dir := s.folder(shop)
-	config := `{"gateway":{"requests":true},"mcpServers":{"shop":{"url":"` + shop + `","approval":"manual"},"other":{"url":"` + other + `"}}}`
+	config := `{"gateway":{"requests":true},"mcpServers":{` +
+		`"shop":{"url":"` + shop + `","approval":"manual"},"other":{"url":"` + other + `"}}}`
 	require.OK(
 		s.t,
 		os.WriteFile(filepath.Join(dir, "config", "mcp_config.json"), []byte(config), 0o600),
@@ -221,15 +217,19 @@ func (u *upgrade) decideRequest(id, verdict string) {
 // check compares what agents and people see with the data. later says whether the decisions that
 // were stored by the later version must also be in force.
 func (u *upgrade) check(when string, later bool) {
-	for id, want := range map[string]bool{"shop:approved": true, "shop:shut": false, "shop:granted": true,
-		"shop:open": false, "shop:after": later, "shop:allowed": later, "shop:asked": false, "other:approved": false} {
+	for id, want := range map[string]bool{
+		"shop:approved": true, "shop:shut": false, "shop:granted": true, "shop:open": false,
+		"shop:after": later, "shop:allowed": later, "shop:asked": false, "other:approved": false,
+	} {
 		r := u.agent.Call("call_tool_read", `{"name":"`+id+`","args":{}}`, u.bearer)
 		if r.IsError == want {
 			u.t.Errorf("%s: %s is callable: %v, want %v: %s", when, id, !r.IsError, want, r.Text)
 		}
 	}
 	for path, want := range map[string]string{
-		"/admin/requests/" + u.request: `"state":"open"`, "/admin/stop": "by the earlier version", "/admin/tokens": `"ci"`} {
+		"/admin/requests/" + u.request: `"state":"open"`,
+		"/admin/stop":                  "by the earlier version", "/admin/tokens": `"ci"`,
+	} {
 		if a := u.Send(path, ""); !strings.Contains(a.Body, want) {
 			u.t.Errorf("%s: %s answers %d %s, want %s", when, path, a.Status, a.Body, want)
 		}
@@ -305,7 +305,8 @@ func (u *upgrade) during(what string, deploy func()) {
 
 // call calls the approved tool once.
 func (u *upgrade) call() error {
-	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"shop:approved","args":{}}}}`
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` +
+		`"name":"call_tool_read","arguments":{"name":"shop:approved","args":{}}}}`
 	r, err := http.NewRequestWithContext(
 		u.t.Context(),
 		http.MethodPost,
