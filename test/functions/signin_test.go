@@ -32,13 +32,17 @@ func (g suite) peopleSignIn(t *testing.T) {
 			t.Errorf("the inbox greets %q and %q, want token:kim", a, b)
 		}
 	}
-	var cost map[string]int // the session and the token
-	// A request after the TTL reads the config too.
-	for reads := 1; reads > 0; reads = cost["s3 GET"] {
+	// A request after a TTL also reads the config or the stops, so the cheapest of some counts.
+	cost := map[string]int{"s3 GET": 1}
+	for range 5 {
 		w.proxy.Calls()
 		here.Send("/admin/openapi.json", "", "Authorization: ", one)
-		cost = w.proxy.Calls()
+		calls := w.proxy.Calls()
+		if cost["s3 GET"] > 0 || calls["s3 GET"] == 0 && calls["dynamodb GetItem"] < cost["dynamodb GetItem"] {
+			cost = calls
+		}
 	}
+	// The session and the token.
 	if cost["dynamodb GetItem"] != 2 || cost["dynamodb PutItem"]+cost["dynamodb Query"] > 0 {
 		t.Errorf("a request of a signed-in person makes the calls %v", cost)
 	}
