@@ -84,7 +84,7 @@ func (c *Console) agents(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "agents", p)
 }
 
-// RefusedCalls returns how many calls the gateway refused, with those of locked tools.
+// RefusedCalls returns how many calls the gateway refused, including calls of locked tools.
 func (a agentRow) RefusedCalls() int { return a.Locked + a.Refused }
 
 // daysOf returns links to the lines of an agent by days in UTC.

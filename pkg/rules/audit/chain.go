@@ -147,7 +147,7 @@ func (s Snapshot) read(
 		c.Days = append(c.Days, one)
 		if ctx.Err() != nil {
 			c.Partial = true
-			return c, nil //nolint:nilerr // the end of the time is no fault
+			return c, nil // the end of the time is no fault
 		}
 		if err != nil {
 			return c, fmt.Errorf("audit: %w", err)
