@@ -160,7 +160,7 @@ var masks = []struct {
 	*regexp.Regexp
 	with string
 }{
-	{compile(`R-[0-9A-Z]{8}\b|\bpct_[\w-]+|\b[0-9a-f]{20}\b`), "ID"},
+	{compile(`R-[0-9A-Z]{8}\b|\bpct_[\w-]+|\b[0-9a-f]{20}\b|\bl[0-9a-f]{10}\b`), "ID"},
 	{compile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z)?|\d{8}T\d{6}Z`), "TIME"},
 	{compile(`\d+ [A-Z][a-z]+ \d{4}, \d\d:\d\d(:\d\d)? UTC`), "TIME"},
 	{compile(`(<time[^>]*>)[^<]*`), "${1}TIME"},
