@@ -55,7 +55,6 @@ type inbox struct {
 	Reasons   []state.Reason
 	Counts    lock.Counts // of tools
 	Noun      string      // for the waiting items
-	first     string      // address of the first item of the queue
 }
 
 // Total returns how many items wait.
@@ -116,8 +115,13 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 	}
 	root := rootOf(r)
 	p.Queue = withQuery(root+"admin/tools", pending(r).Values())
-	if in.first != "" {
-		p.First = withQuery(root[:len(root)-1]+in.first, pending(r).Values())
+	queue, err := c.o.Service.List(r.Context(), pending(r), decide.Paging{Limit: 1})
+	if err != nil {
+		c.failed(w, r, "inbox", err)
+		return
+	}
+	for _, first := range queue.Tools {
+		p.First = withQuery(root[:len(root)-1]+first.Address, pending(r).Values())
 	}
 	lines, err := c.o.Service.Decisions(r.Context(), 4*maxDecisions)
 	if err != nil {
@@ -162,18 +166,11 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	for _, row := range list.Tools {
 		in.Changed = append(in.Changed, rowFor(root, row, changed))
 	}
-	queue, err := c.o.Service.List(ctx, pending(r), decide.Paging{Limit: 1})
-	if err != nil {
-		return in, err
-	}
 	news, err := c.o.Service.List(ctx, fresh, decide.Paging{Limit: 1})
 	if err != nil {
 		return in, err
 	}
 	in.Upgrades = upgradesOf(news)
-	if len(queue.Tools) > 0 {
-		in.first = queue.Tools[0].Address
-	}
 	in.Noun = tool.Tool.String()
 	if list.Mixed {
 		in.Noun = nounOf("")
