@@ -11,32 +11,40 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The README quotes texts for agents word by word.
-func TestReadmeQuotesRequests(t *testing.T) {
-	readme, err := os.ReadFile("../../../README.md")
+// docs/unlock.md quotes texts for agents word by word, with other line breaks.
+func TestPageQuotesRequests(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/unlock.md")
 	require.OK(t, err)
-	quotes := regexp.MustCompile("(?s)```text\n(.*?)\n```").FindStringSubmatch(string(readme))
-	if quotes == nil || len(strings.Split(quotes[1], "\n")) != 4 {
-		t.Fatalf("the README quotes %q, want four messages", quotes)
+	block := regexp.MustCompile("(?ms)^```(.*?)\n(.*?)\n```")
+	var quotes []string
+	for _, m := range block.FindAllStringSubmatch(string(page), -1) {
+		if m[1] == "" {
+			quotes = append(quotes, m[2])
+		}
 	}
-	quotes = strings.Split(quotes[1], "\n")
+	if len(quotes) < 4 {
+		t.Fatalf("docs/unlock.md quotes %q, want four answers first", quotes)
+	}
 	u := unlock(t)
-	plain := strings.NewReplacer(u.Options.BaseURL, "http://127.0.0.1:8080", "s:push", "tickets:assign_ticket", "\n", " ").Replace
+	id := regexp.MustCompile("R-[0-9A-Z]{8}")
+	plain := func(text string) string {
+		text = strings.NewReplacer(u.Options.BaseURL, "https://gate.example.com",
+			"s:push", "git:git_push", "s/push", "git/git_push").Replace(text)
+		return strings.Join(strings.Fields(id.ReplaceAllString(text, "R-")), " ")
+	}
 	check := func(n int, text string) {
 		t.Helper()
-		ids := regexp.MustCompile("R-[0-9A-Z]{8}")
-		want, got := ids.ReplaceAllString(quotes[n], "R-"), ids.ReplaceAllString(plain(text), "R-")
-		if !strings.Contains(got, want) {
-			t.Errorf("the README quotes %q, but the text is %q", want, got)
+		if want, got := plain(quotes[n]), plain(text); !strings.Contains(got, want) {
+			t.Errorf("the page quotes %q, but the text is %q", want, got)
 		}
 	}
 	text, _ := u.push()
 	check(0, text)
-	_, id, _ := u.want("s:push")
+	_, made, _ := u.want("s:push")
 	u.Clock.Wait(3 * time.Minute)
 	text, _ = u.push()
 	check(1, text)
-	u.decides(id, request.Declined, 0, "use staging")
+	u.decides(made, request.Declined, 0, "use staging")
 	text, _ = u.push()
 	check(2, text)
 	text, _ = u.pay(`{}`)
