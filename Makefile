@@ -121,6 +121,10 @@ lanes: setup apps $(if $(SMALL),,agents mcpuse snapshot keycloak) ## conformance
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) PORTCULLIS_REPLAY=300 go test -v -count=1 $(if $(SMALL),-skip '^($(ONCE))$$') -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/scale ./test/faults ./test/fanout ./test/load ./test/replay
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(TEST_TIMEOUT) -run '^TestModes$$' ./test/infra
 
+.PHONY: pictures
+pictures: browser ## take the pictures of docs/img again, with the texts that the check compares
+	PORTCULLIS_SHOTS=$(CURDIR)/docs/img go test ./test/console -run '^Test(Pictures|LockedAnswer)$$' -count=1 -update
+
 .PHONY: bench
 bench: ## every benchmark, once
 	go test -run '^$$' -bench . -benchmem ./...

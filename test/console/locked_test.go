@@ -16,9 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The test takes two pictures for the README from the demo. One shows the answer for a locked tool,
-// the operator's command, and the agent's next answer. The other picture shows the page for the
-// decision.
+// The test takes the picture of the README from the demo. The picture shows the answer for a locked
+// tool, the operator's command, and the agent's next answer.
 func TestLockedAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -43,12 +42,6 @@ func TestLockedAnswer(t *testing.T) {
 	asked := ask("request_access", `{"names": ["tickets:assign_ticket"], "note": "kim knows printers"}`)
 	id := regexp.MustCompile("R-[0-9A-Z]{8}").FindString(asked)
 	say("out", "", asked)
-
-	d := &fixture{Program: p}
-	d.begin(t)
-	d.tab.Goto("/admin/tools/tickets/assign_ticket")
-	d.tab.SeeText("main", "first seen")
-	d.tab.Shot("changed")
 
 	say("in", "person › ", "portcullis requests approve "+id)
 	tty, shown := local.Terminal(t, "y\n")
@@ -78,11 +71,8 @@ func TestLockedAnswer(t *testing.T) {
 		fmt.Fprintf(w, terminalPage, picture.String())
 	}))
 	defer page.Close()
-	tab := browsertest.Open(t, page.URL)
-	tab.Look(browsertest.Look{Name: "terminal", Width: 1000, Zoom: 1})
-	tab.Goto("/")
-	tab.Fits()
-	tab.Shot("locked")
+	d := &fixture{Program: p, tab: browsertest.Open(t, page.URL)}
+	d.picture("locked", "/", browsertest.Look{Name: "terminal", Width: 1000, Zoom: 1})
 }
 
 // terminalPage is a window with text in it.
