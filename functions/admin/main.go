@@ -48,3 +48,8 @@ func (r remote) Sync(ctx context.Context) (catalog.Report, error) {
 	}
 	return catalog.Report{}, decide.ErrStarted
 }
+
+// SyncServers starts a sync of every server: the sync function loads servers in parts.
+func (r remote) SyncServers(ctx context.Context, _ []string) (catalog.Report, error) {
+	return r.Sync(ctx)
+}

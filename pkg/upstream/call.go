@@ -41,13 +41,13 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	o.client, o.single = call.Client, call.Once
 	if wait, ok := o.server.breaker.admit(start); !ok {
 		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
-		return nil, &outcome.CallError{Outcome: c.ended(span, "call", t, start, out)}
+		return nil, &outcome.CallError{Outcome: c.ended(span, opCall, t, start, out)}
 	}
 	own, cancel := o.time(ctx, min(cmp.Or(t.Timeout, usualCall), c.limits.call))
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
 	o.noteRefusal(ctx, &out)
-	out = c.ended(span, "call", t, start, out)
+	out = c.ended(span, opCall, t, start, out)
 	if o.outlived { // a slow tool is no failure of its server, so it must not open the breaker
 		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
 	} else {

@@ -143,10 +143,11 @@ type Client struct {
 	watcher  atomic.Pointer[ListWatch] // gets changes of lists; nil: none
 	messages messages
 
-	sessions sessionCache
-	shared   sharedStore
-	ends     chan struct{} // a token for each session that waits for its end
-	ending   chan struct{} // a token for each session that ends now
+	activities activities
+	sessions   sessionCache
+	shared     sharedStore
+	ends       chan struct{} // a token for each session that waits for its end
+	ending     chan struct{} // a token for each session that ends now
 
 	mu      sync.Mutex
 	servers map[string]*serverState // by id and URL
@@ -206,6 +207,7 @@ func New(o *Options) *Client {
 	name, version := cmp.Or(c.o.Name, "portcullis"), cmp.Or(c.o.Version, "0.0.0")
 	info := rawjson.Object{{Name: "name", Value: rawjson.Quote(name)}, {Name: "version", Value: rawjson.Quote(version)}}
 	c.info, c.agent = info.Bytes(), name+"/"+version
+	c.activities.began = c.o.Now().UTC()
 	c.shared = sharedStore{store: c.o.Sessions, log: c.o.Log, now: c.o.Now}
 	c.cache.from = c.o.Secrets
 	if c.o.Commands {
@@ -263,6 +265,12 @@ func (c *Client) within(ctx context.Context, limit time.Duration) (context.Conte
 	return context.WithDeadline(ctx, end)
 }
 
+// Names of the two operations in the log and in messages.
+const (
+	opLoad = "load"
+	opCall = "call"
+)
+
 // ended completes the outcome of a load or a call, logs and counts it, and adds its codes to the
 // span.
 func (c *Client) ended(s observe.Span, name string, t Target, start time.Time, o outcome.Outcome) outcome.Outcome {
@@ -279,6 +287,9 @@ func (c *Client) ended(s observe.Span, name string, t Target, start time.Time, o
 		slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
 	if c.o.Observe != nil {
 		c.o.Observe(s.Context, o)
+	}
+	if o.Recorded() {
+		c.activities.count(name == opLoad, o)
 	}
 	if o.Status != outcome.Available && o.Recorded() {
 		c.note(t.ID, Message{Kind: messageError, Text: name + ": " + cmp.Or(o.Error, o.Reason)})

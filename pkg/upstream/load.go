@@ -59,7 +59,7 @@ func (c *Client) loadHere(ctx context.Context, t Target, note, ended func(outcom
 		// A load does not wait again for a program that has had the time of a whole load.
 		if p := c.programs.starting(l.key, t.Command); p != nil && time.Since(p.started) > c.limits.program {
 			span.End()
-			ended(c.ended(span, "load", t, start, p.notStarted()))
+			ended(c.ended(span, opLoad, t, start, p.notStarted()))
 			return
 		}
 		l.limit, first = c.limits.program, max(first, c.limits.program)
@@ -73,7 +73,7 @@ func (c *Client) loadHere(ctx context.Context, t Target, note, ended func(outcom
 	end := func(out outcome.Outcome) {
 		once.Do(func() {
 			out.Memory = l.server.remembered()
-			out = c.ended(span, "load", t, start, out)
+			out = c.ended(span, opLoad, t, start, out)
 			if t.Command != nil && c.programs != nil {
 				c.programs.noteListing(l.key, t.Command, out)
 			}

@@ -47,19 +47,7 @@ func (a *api) register(mux *http.ServeMux) {
 		a.registerKind(h, kind)
 	}
 	serve(a, h, post("decide-all", "/admin/tools", "Decide about many tools, prompts and resources, each with the definition that you saw"), a.decideAll)
-	sync := post("sync", "/admin/sync", "Load every server now")
-	sync.Responses = map[string]*huma.Response{"202": {Description: "Started elsewhere; the body says pending"}}
-	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
-	huma.Register(h, sync, func(ctx context.Context, _ *struct{}) (*syncOutput, error) {
-		report, err := a.service.Sync(ctx)
-		switch {
-		case err != nil:
-			return nil, a.fail(ctx, sync.OperationID, err)
-		case report.Pending:
-			return &syncOutput{http.StatusAccepted, report}, nil
-		}
-		return &syncOutput{http.StatusOK, report}, nil
-	})
+	a.registerSyncs(h)
 	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "Restore from the tool "+
 		"catalog the records that the approval store lost"), bare(a.service.Restore))
 	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "Keep lost records as the "+

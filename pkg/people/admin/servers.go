@@ -43,6 +43,42 @@ func (a *api) registerServers(h huma.API) {
 	)
 }
 
+// registerSyncs adds the operations that load servers now.
+func (a *api) registerSyncs(h huma.API) {
+	serveSync(a, h, post("sync", "/admin/sync", "Load every server now"),
+		func(ctx context.Context, _ *struct{}) (decide.SyncReport, error) {
+			return a.service.Sync(ctx)
+		})
+	one := post("sync-server", "/admin/servers/{server}/sync",
+		"Load one server now; on AWS, or if the last catalog cannot be used, load every server")
+	one.Errors = []int{http.StatusNotFound, http.StatusConflict}
+	serveSync(a, h, one, func(ctx context.Context, in *serverInput) (decide.SyncReport, error) {
+		return a.service.SyncServer(ctx, in.Server)
+	})
+}
+
+// serveSync adds an operation that runs a sync, or starts one elsewhere.
+func serveSync[I any](
+	a *api, h huma.API, op huma.Operation, run func(context.Context, *I) (decide.SyncReport, error),
+) {
+	op.Responses = map[string]*huma.Response{
+		"202": {Description: "Started elsewhere; the body says pending"},
+	}
+	op.Errors = append(
+		op.Errors, http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable,
+	)
+	huma.Register(h, op, func(ctx context.Context, in *I) (*syncOutput, error) {
+		report, err := run(ctx, in)
+		switch {
+		case err != nil:
+			return nil, a.fail(ctx, op.OperationID, err)
+		case report.Pending:
+			return &syncOutput{http.StatusAccepted, report}, nil
+		}
+		return &syncOutput{http.StatusOK, report}, nil
+	})
+}
+
 // registerCall adds the operation that calls a tool.
 func (a *api) registerCall(h huma.API) {
 	call := post("call-tool", "/admin/call", "Call a tool as an agent would, with every tier. All "+

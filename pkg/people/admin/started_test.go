@@ -18,6 +18,10 @@ func (s *starter) Sync(context.Context) (catalog.Report, error) {
 	return catalog.Report{}, decide.ErrStarted
 }
 
+func (s *starter) SyncServers(ctx context.Context, _ []string) (catalog.Report, error) {
+	return s.Sync(ctx)
+}
+
 func TestSyncStarted(t *testing.T) {
 	h := newFixture(t)
 	s := &starter{}

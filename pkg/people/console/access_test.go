@@ -53,6 +53,7 @@ func serverRows() map[string]row {
 	return map[string]row{
 		"GET /admin/servers/{server}/messages": {need: operator},
 		"POST /admin/servers/{server}/restart": {need: operator, json: "{}"},
+		"POST /admin/servers/{server}/sync":    {need: operator, form: "x=", json: "{}"},
 
 		"GET /admin/audit/check":        {need: viewer},
 		"GET /admin/audit/evidence.zip": {need: viewer},

@@ -128,7 +128,7 @@ var events = map[string]string{
 
 	audit.ActionLogin: "signed in", audit.ActionLogout: "signed out", audit.ActionSessionRevoked: "ended sessions",
 	audit.ActionTokenMade: "made an agent token", audit.ActionTokenRevoked: "revoked an agent token",
-	audit.ActionStop: "stopped", audit.ActionStopUndone: "ended the stop of", audit.ActionSync: "synced every server",
+	audit.ActionStop: "stopped", audit.ActionStopUndone: "ended the stop of", audit.ActionSync: "synced servers",
 	audit.ActionConfigTaken: "config applied", audit.ActionConfigRefused: "config refused",
 	audit.ActionPolicyTaken: "policy applied", audit.ActionPolicyRefused: "policy refused",
 	audit.ActionAsked: "requested access", audit.ActionWithdrawn: "withdrew a request", audit.ActionDecided: "decided a request",

@@ -26,9 +26,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	for _, kind := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {
 		c.itemPages(mux, next, kind)
 	}
-	mux.Handle("GET /admin/servers", c.pageOr(next, c.servers))
-	mux.Handle("GET /admin/servers/{server}", c.pageOr(next, c.server))
-	mux.Handle("POST /admin/sync", formOr(next, c.sync))
+	c.serverPages(mux, next)
 	mux.Handle("GET /admin/config", c.pageOr(next, c.config))
 	mux.Handle("POST /admin/approvals/restore", formOr(next, c.reconcile(c.o.Service.Restore)))
 	mux.Handle("POST /admin/approvals/accept", formOr(next, c.reconcile(c.o.Service.Accept)))

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -44,15 +43,6 @@ type statusCount struct {
 	Tools        int
 }
 
-// A serverPage shows one server.
-type serverPage struct {
-	Page
-	decide.ServerDetail
-	All     kindCounts // of tools
-	Others  []kindCounts
-	CanSync bool
-}
-
 // servers shows one page of the servers.
 func (c *Console) servers(w http.ResponseWriter, r *http.Request) { c.serverList(w, r, nil) }
 
@@ -80,61 +70,34 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 		status, p.Problem = e.Status, sentence(e.Detail)
 		p.Parts, p.Rest = e.Parts[:min(len(e.Parts), maxRows)], max(0, len(e.Parts)-maxRows)
 	}
-	p.Message = syncMessage(r)
+	p.Message = syncMessage(r, "every enabled server")
 	c.render(w, r, status, "servers", p)
-}
-
-// server shows one server.
-func (c *Console) server(w http.ResponseWriter, r *http.Request) {
-	c.showServer(w, r, http.StatusOK, "")
-}
-
-// showServer shows one server, and a problem if it is not "".
-func (c *Console) showServer(w http.ResponseWriter, r *http.Request, status int, problem string) {
-	s, err := c.o.Service.Server(r.Context(), r.PathValue("server"))
-	if err != nil {
-		c.failed(w, r, "server", err)
-		return
-	}
-	root := rootOf(r)
-	message, unrevoked := signOutMessage(r)
-	c.render(w, r, status, "server", &serverPage{
-		Page: Page{
-			Title: s.Name, Here: "servers", Message: cmp.Or(syncMessage(r), message),
-			Problem: cmp.Or(problem, unrevoked),
-		},
-		ServerDetail: s, CanSync: c.o.Service.CanSync(),
-		All: toolsOf(root, s.Server), Others: othersOf(root, s.Server),
-	})
 }
 
 // sync loads every server now, or starts a sync elsewhere.
 func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
 	report, err := c.o.Service.Sync(r.Context())
-	switch {
-	case err != nil:
+	if err != nil {
 		c.serverList(w, r, err)
-	case report.Pending:
-		redirectTo(w, http.StatusSeeOther, "./servers?sync=started")
-	default:
-		redirectTo(w, http.StatusSeeOther, withQuery("./servers", url.Values{}, "sync", "done", "new", strconv.Itoa(report.New+report.NewItems), "changed", strconv.Itoa(report.Changed+report.ChangedItems)))
+		return
 	}
+	redirectTo(w, http.StatusSeeOther, withQuery("./servers", syncResult(report)))
 }
 
-// syncMessage returns the result of the sync that the address names.
-func syncMessage(r *http.Request) string {
+// syncMessage returns the result of the sync that the address names. of says what was loaded.
+func syncMessage(r *http.Request, of string) string {
 	query := r.URL.Query()
 	if !fromHere(r) {
 		return ""
 	}
 	switch query.Get("sync") {
 	case "started":
-		return "A sync was started in another process. With many servers it may take some " +
+		return "A sync of every enabled server was started in another process. With many servers it may take some " +
 			"minutes. Load this page again later to see the result."
 	case "done":
 		fresh, _ := strconv.Atoi(query.Get("new"))
 		changed, _ := strconv.Atoi(query.Get("changed"))
-		return "The sync of every enabled server is done: " + text.Count(fresh, "new item") + ", " + text.Count(changed, "changed one") + "."
+		return "The sync of " + of + " is done: " + text.Count(fresh, "new item") + ", " + text.Count(changed, "changed one") + "."
 	}
 	return ""
 }

@@ -49,6 +49,10 @@ func (starter) Sync(context.Context) (catalog.Report, error) {
 	return catalog.Report{}, decide.ErrStarted
 }
 
+func (s starter) SyncServers(ctx context.Context, _ []string) (catalog.Report, error) {
+	return s.Sync(ctx)
+}
+
 func TestSync(t *testing.T) {
 	t.Run("here", func(t *testing.T) {
 		h := newFixture(t)

@@ -158,29 +158,33 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, "tools", err)
 		return
 	}
-	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Filter: f, Ticked: query.Get("tick") == "page"}
+	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Ticked: query.Get("tick") == "page"}
+	p.Choices = choices(f, list.Facets, list.Mixed)
+	p.setCaller(r, c.o.Now())
+	p.setList(rootOf(r), f, paging, list)
+	c.setMessage(&p.Page, r)
+	c.render(w, r, http.StatusOK, "tools", p)
+}
+
+// setList sets the table. The caller of the page must be set.
+func (p *toolsPage) setList(root string, f decide.Filter, paging decide.Paging, list decide.Page) {
+	p.Filter, p.List, p.Upgrades = f, list, upgradesOf(list)
 	p.Heading, p.Noun = "Tools", nounOf(f.Kind)
 	if list.Mixed {
 		p.Heading = "Tools, prompts and resources"
 	} else if f.Kind == "" {
 		p.Noun = tool.Tool.String()
 	}
-	p.Choices = choices(f, list.Facets, list.Mixed)
-	root := rootOf(r)
 	for _, row := range list.Tools {
 		p.Rows = append(p.Rows, rowFor(root, row, f))
 	}
-	p.List, p.Upgrades = list, upgradesOf(list)
 	here := root + "admin/tools"
-	p.setCaller(r, c.o.Now())
 	if len(p.Rows) > 0 {
 		p.Groups, p.Columns = p.groupsOf(here), p.columnsOf()
 	}
 	p.pager = pagerOf(here, f.Values(), paging.After, list.Next)
 	p.TickAll = withQuery(here, f.Values(), "after", paging.After, "tick", "page")
 	p.Waits = here + "?status=pending_approval"
-	c.setMessage(&p.Page, r)
-	c.render(w, r, http.StatusOK, "tools", p)
 }
 
 // withQuery returns an address with a query: values, and more parameters in pairs.

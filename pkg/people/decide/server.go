@@ -18,6 +18,7 @@ type ServerDetail struct {
 	Settings   Settings          `json:"settings"`
 	Connection *connection.State `json:"connection,omitempty" doc:"the gateway's sign-in at the server; absent: it has none"`
 	SignIn     bool              `json:"sign_in,omitempty" doc:"the gateway can sign in to the server"`
+	Activity   *ServerActivity   `json:"activity,omitempty" doc:"loads and calls of the last 24 hours; absent: calls run in another process"`
 }
 
 // Settings are the settings of a server in the current config, without what may be secret: header
@@ -53,7 +54,9 @@ func (d *Service) Server(ctx context.Context, name string) (ServerDetail, error)
 	seen := serverOf(v, s)
 	addRefusal(&seen, s.Config, d.refusals(ctx))
 	seen.LastMessage = d.lastMessage(ctx, name)
-	return ServerDetail{seen, settingsOf(s.Config), c, d.CanSignIn() && s.Config.SignsIn()}, err
+	return ServerDetail{
+		seen, settingsOf(s.Config), c, d.CanSignIn() && s.Config.SignsIn(), d.activity(ctx, name),
+	}, err
 }
 
 // findServer returns the configured server with a name.

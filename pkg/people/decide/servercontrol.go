@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,7 +15,21 @@ import (
 // A ServerControl has the processes of servers, and what the servers said; *upstream.Client is one.
 type ServerControl interface {
 	Messages(server string, after int64) []upstream.Message
+	Activity(server string) upstream.Activity
 	Restart(server string) (programs int)
+}
+
+// A ServerActivity says what this process did at a server in the last 24 hours.
+type ServerActivity struct {
+	Since       time.Time   `json:"since" doc:"start of the counts, which this process keeps in memory: a restart begins them again"`
+	Loads       int         `json:"loads"`
+	FailedLoads int         `json:"failed_loads"`
+	FailedHours []time.Time `json:"failed_hours,omitempty" doc:"starts of the hours with a failed load"`
+	Calls       int         `json:"calls" doc:"calls to the server; calls that the gateway refused do not count"`
+	FailedCalls int         `json:"failed_calls"`
+	P95         int         `json:"p95_ms,omitempty" doc:"95 of 100 calls took at most this many milliseconds, give or take 9 %"`
+	LastError   string      `json:"last_error,omitempty" doc:"of a load or a call, for operators only"`
+	LastErrorAt time.Time   `json:"last_error_at,omitzero"`
 }
 
 // A ServerMessage is a message of a server for operators, without its credentials.
@@ -86,6 +101,48 @@ func (d *Service) lastMessage(ctx context.Context, name string) string {
 	}
 	return all[len(all)-1].Text
 }
+
+// activity returns what this process did at a server; nil: the calls run elsewhere. Only operators
+// see the last error, because it may contain data of an agent's call.
+func (d *Service) activity(ctx context.Context, name string) *ServerActivity {
+	if d.o.Servers == nil {
+		return nil
+	}
+	a := d.o.Servers.Activity(name)
+	out := &ServerActivity{
+		Since: a.Since, Loads: a.Loads, FailedLoads: a.FailedLoads, FailedHours: a.FailedHours,
+		Calls: a.Calls, FailedCalls: a.FailedCalls, P95: int(math.Round(a.P95)),
+	}
+	if ActorOf(ctx).Rights.Role >= identity.Operator {
+		out.LastError, out.LastErrorAt = a.LastError, a.LastErrorAt
+	}
+	return out
+}
+
+// ServerLogs says where the functions on AWS count the loads and calls of a server.
+type ServerLogs struct {
+	Dashboard string // address of the charts; "": none
+	Links     []CallLink
+	Query     string // of CloudWatch Logs Insights
+}
+
+// ServerLogs returns where loads and calls of a server are counted, if they run in other processes.
+func (d *Service) ServerLogs(name string) ServerLogs {
+	out := ServerLogs{Dashboard: d.o.Dashboard}
+	for _, l := range d.o.CallLinks {
+		if l.Group != "" {
+			out.Links = append(out.Links, l)
+		}
+	}
+	if len(out.Links) > 0 {
+		out.Query = "filter ispresent(UpstreamOutcomes) and server = " + strconv.Quote(name) +
+			"\n| stats count(*) as number, pct(UpstreamDuration, 95) as p95_ms by Status, Reason, bin(1h)"
+	}
+	return out
+}
+
+// LoadsOK returns how many loads did not fail.
+func (a ServerActivity) LoadsOK() int { return a.Loads - a.FailedLoads }
 
 // RestartServer ends the programs of a server and its sessions, and loads all servers.
 func (d *Service) RestartServer(ctx context.Context, name string) (RestartedServer, error) {

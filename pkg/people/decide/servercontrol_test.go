@@ -35,6 +35,10 @@ func (*control) Messages(server string, after int64) []upstream.Message {
 	})
 }
 
+func (*control) Activity(string) upstream.Activity {
+	return upstream.Activity{Loads: 2, FailedLoads: 1, Calls: 3, P95: 41.6, LastError: "http status 500"}
+}
+
 func (c *control) Restart(server string) int {
 	c.restarted = append(c.restarted, server)
 	return 2
@@ -84,7 +88,7 @@ func TestServerControl(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Only operators see a server's last message in lists.
+// Only operators see a server's last message in lists, and its last error.
 func TestLastMessage(t *testing.T) {
 	d := admintest.New(t)
 	d.Decide.Servers = &control{}
@@ -101,6 +105,12 @@ func TestLastMessage(t *testing.T) {
 		i := slices.IndexFunc(all, func(s decide.Server) bool { return s.Name == "fs" })
 		if got := all[i].LastMessage; got != want {
 			t.Errorf("role %v sees the message %q, want %q", role, got, want)
+		}
+		one, err := f.service.Server(ctx, "fs")
+		require.OK(t, err)
+		a := one.Activity
+		if a.LoadsOK() != 1 || a.P95 != 42 || (a.LastError != "") != (want != "") {
+			t.Errorf("role %v sees the activity %+v", role, a)
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 // A Syncer updates the catalog; *catalog.Syncer is one.
 type Syncer interface {
 	Sync(ctx context.Context) (catalog.Report, error)
+	// SyncServers works like Sync, but may load only the named servers.
+	SyncServers(ctx context.Context, names []string) (catalog.Report, error)
 }
 
 // ErrStarted means that a [Syncer] started a sync elsewhere and does not wait for its end.
@@ -43,11 +45,39 @@ type SyncedServer struct {
 // and returns a report with Pending set.
 func (d *Service) Sync(ctx context.Context) (SyncReport, error) {
 	if d.o.Syncer == nil {
-		return SyncReport{}, Refuse(http.StatusNotImplemented, "this program runs no syncs")
+		return SyncReport{}, errNoSyncs
 	}
+	return d.sync(ctx, "", d.o.Syncer.Sync)
+}
+
+var errNoSyncs = Refuse(http.StatusNotImplemented, "this program runs no syncs")
+
+// SyncServer works like [Service.Sync], for one server. The sync may load other servers, too.
+func (d *Service) SyncServer(ctx context.Context, name string) (SyncReport, error) {
+	if d.o.Syncer == nil {
+		return SyncReport{}, errNoSyncs
+	}
+	s, err := d.findServer(ctx, d.View(ctx), name)
+	if err == nil && !s.Config.Enabled {
+		err = Refuse(http.StatusConflict,
+			"the server is disabled, so it was not loaded; enable it first")
+	}
+	if err != nil {
+		return SyncReport{}, err
+	}
+	run := func(ctx context.Context) (catalog.Report, error) {
+		return d.o.Syncer.SyncServers(ctx, []string{name})
+	}
+	return d.sync(ctx, audit.AboutServer+":"+name, run)
+}
+
+// sync runs a sync. subject is what the audit names; "": every server.
+func (d *Service) sync(
+	ctx context.Context, subject string, run func(context.Context) (catalog.Report, error),
+) (SyncReport, error) {
 	// A sync does not change what agents may do, so it runs even without its audit event.
-	_ = d.Record(ctx, audit.Line{Action: audit.ActionSync})
-	r, err := d.o.Syncer.Sync(ctx)
+	_ = d.Record(ctx, audit.Line{Action: audit.ActionSync, Subject: subject})
+	r, err := run(ctx)
 	if errors.Is(err, ErrStarted) {
 		return SyncReport{Pending: true, StartedAt: d.o.Now().UTC(), Servers: []SyncedServer{}}, nil
 	}
