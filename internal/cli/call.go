@@ -19,6 +19,7 @@ type callCmd struct {
 	askFlags
 	Tool          string `arg:"" name:"tool" help:"server:tool."`
 	Args          string `placeholder:"JSON" help:"Arguments, a JSON object. - reads them from standard input."`
+	Agent         string `placeholder:"ID" help:"Agent whose servers, tiers and toolsets the call has, such as token:ci. Without it, every server and tier."`
 	AllowCommands bool   `help:"If no gateway runs on the folder: start the server if it has a command. It runs with your user's rights."`
 }
 
@@ -30,7 +31,7 @@ const maxArguments = 1 << 20
 
 // Run calls the tool.
 func (c callCmd) Run(ctx context.Context, env *environment) error {
-	q := decide.CallQuery{Tool: c.Tool, Arguments: json.RawMessage(c.Args)}
+	q := decide.CallQuery{Tool: c.Tool, Arguments: json.RawMessage(c.Args), Agent: c.Agent}
 	if c.Args == "-" {
 		data, err := io.ReadAll(io.LimitReader(env.stdin, maxArguments))
 		if err != nil {
@@ -57,7 +58,11 @@ func (c callCmd) Run(ctx context.Context, env *environment) error {
 	if err := json.Unmarshal(a.Value.Result, &result); err != nil {
 		return fmt.Errorf("call: the tool was called, and its result cannot be read: %w", err)
 	}
-	if err := c.print(env.stdout, a, result.show); err != nil {
+	show := result.show
+	if l := a.Value.Lock(); l != nil {
+		show = callLock{*l}.show
+	}
+	if err := c.print(env.stdout, a, show); err != nil {
 		return err
 	}
 	if result.IsError {
@@ -75,18 +80,12 @@ type callResult struct {
 	}
 	StructuredContent json.RawMessage
 	IsError           bool
-	Meta              struct {
-		Lock *callLock `json:"dev.portcullis/lock"`
-	} `json:"_meta"`
 }
 
 // A callLock says why the gateway refused a call. The text of such a result is for agents.
-type callLock struct {
-	Name, Status, Remediation, Note string
-	Confirm                         struct{ Request string }
-}
+type callLock struct{ decide.CallLock }
 
-func (l *callLock) show(w io.Writer) {
+func (l callLock) show(w io.Writer) {
 	fmt.Fprintf(w, "%s is locked, and nothing was called: %s\n", inLine(l.Name), inLine(l.Status))
 	for _, line := range []string{l.Remediation, l.Note} {
 		if line != "" {
@@ -105,10 +104,6 @@ func (l *callLock) show(w io.Writer) {
 
 // show prints the result for people.
 func (r callResult) show(w io.Writer) {
-	if r.Meta.Lock != nil {
-		r.Meta.Lock.show(w)
-		return
-	}
 	shown := 0
 	for _, part := range r.Content {
 		switch said := part.Text + part.Resource.Text; {

@@ -36,6 +36,7 @@ func pagesOf(u fleettest.Update) []place {
 		{"servers", "/admin/servers"},
 		{"try", "/admin/try"},
 		{"try-found", "/admin/try?query=read+a+file&servers=*&tiers=read&include_disabled=1"},
+		{"call", "/admin/call"},
 		{"server", "/admin/servers/" + server},
 		{"server-denied", "/admin/servers/" + u.Denied},
 		{"audit", "/admin/audit"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
@@ -52,6 +53,7 @@ type Console struct {
 	o       Options
 	handler http.Handler
 	shown   viewCache
+	calls   *signin.Codes // one-time codes of the forms that call a tool
 }
 
 // New returns the console.
@@ -63,7 +65,7 @@ func New(o Options) *Console {
 	if o.Connect == nil {
 		o.Connect = &connect.Gateway{}
 	}
-	c := &Console{o: o}
+	c := &Console{o: o, calls: signin.NewCodes(o.Now)}
 	c.handler = c.guard(c.pages(o.API))
 	return c
 }

@@ -133,15 +133,8 @@ func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, e
 	case w.Agent == "":
 		return w.hypothetical(HypotheticalAgent)
 	}
-	known, err := d.Agents(ctx)
-	if err != nil {
-		return identity.Agent{}, err
-	}
-	if i := slices.IndexFunc(known, func(a identity.Agent) bool { return a.ID == w.Agent }); i >= 0 {
-		return known[i], nil
-	}
-	if a, err := d.o.Agents.Signer(w.Agent); err == nil {
-		return a, nil
+	if a, ok, err := d.knownAgent(ctx, w.Agent); ok || err != nil {
+		return a, err
 	}
 	if seen, err := d.seenAgents(ctx); err == nil && d.TakesClaims() && !isOfToken(w.Agent) && slices.Contains(seen, w.Agent) {
 		a, err := w.hypothetical(w.Agent)
@@ -149,6 +142,20 @@ func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, e
 		return a, err
 	}
 	return identity.Agent{}, invalid("no agent is called %s: choose one from the list, or say what the agent may see and call", text.Quote(w.Agent, 80))
+}
+
+// knownAgent returns the agent with a known name, or the agent of a signer with this ARN. ok is
+// false if there is none.
+func (d *Service) knownAgent(ctx context.Context, id string) (a identity.Agent, ok bool, err error) {
+	known, err := d.Agents(ctx)
+	if err != nil {
+		return identity.Agent{}, false, err
+	}
+	if i := slices.IndexFunc(known, func(a identity.Agent) bool { return a.ID == id }); i >= 0 {
+		return known[i], true, nil
+	}
+	a, err = d.o.Agents.Signer(id)
+	return a, err == nil, nil
 }
 
 // hypothetical returns an agent with the permissions of the query: by default it may do everything.

@@ -15,9 +15,10 @@ const (
 	maxCodes = 16
 )
 
-// Codes are the one-time codes in sign-in links for the owner of a gateway on one machine. Each
-// code is valid for ten minutes. Opening a link does not consume its code, because previews and
-// prefetches open links too. Instead, a form exchanges the code for a session.
+// Codes are one-time codes: of sign-in links for the owner of a gateway on one machine, and of forms
+// that may have an effect only once. Each code is valid for ten minutes. Opening a link does not
+// consume its code, because previews and prefetches open links too. Instead, a form exchanges the
+// code for a session.
 //
 // The codes are only in the memory of the process, which prints a link when it starts. No other
 // process may know valid codes. Codes is safe for concurrent use.
