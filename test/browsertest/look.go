@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -15,11 +16,12 @@ import (
 
 // A Look is a window size, zoom and color scheme of the browser.
 type Look struct {
-	Name  string
-	Width int // of the window, px
-	Dark  bool
-	Zoom  int // 2: 200 %
-	Phone bool
+	Name   string
+	Width  int // of the window, px
+	Height int // 0: 900
+	Dark   bool
+	Zoom   int // 2: 200 %
+	Phone  bool
 }
 
 // Looks are the looks in which [Tab.Everywhere] checks a page.
@@ -48,7 +50,7 @@ func (b *Tab) Look(l Look) {
 			return err
 		}
 		_, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-			Width: int64(l.Width / l.Zoom), Height: int64(height / l.Zoom), DeviceScaleFactor: float64(l.Zoom), Mobile: l.Phone,
+			Width: int64(l.Width / l.Zoom), Height: int64(cmp.Or(l.Height, height) / l.Zoom), DeviceScaleFactor: float64(l.Zoom), Mobile: l.Phone,
 		})
 		return err
 	}))

@@ -38,7 +38,7 @@ type askPage struct {
 }
 
 // Spans returns the durations that a person can choose.
-func (p *askPage) Spans() []lasting { return append([]lasting{{0, "permanently"}}, spans...) }
+func (p *askPage) Spans() []lasting { return append([]lasting{{Text: "permanently"}}, spans...) }
 
 // Is reports whether the person chose this number of minutes.
 func (p *askPage) Is(minutes int) bool { return p.For == strconv.Itoa(minutes) }

@@ -62,7 +62,7 @@ func TestBulk(t *testing.T) {
 		`href="../../admin/tools?status=pending_approval"`,
 	)
 	if n := strings.Count(sheet, `unread">open first<`); n != 1 || len(items(sheet)) != 4 ||
-		strings.Count(sheet, "<details") != 4 {
+		strings.Count(sheet, `<details class="fold"`) != 4 {
 		t.Fatalf("the bulk page says %d times to open a definition first: %s", n, sheet)
 	}
 	lacks(t, sheet, "Reads one", "Open all")

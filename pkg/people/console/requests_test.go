@@ -403,8 +403,8 @@ func TestRequestOfLostTier(t *testing.T) {
 		return next, "", nil, err
 	})
 	require.OK(t, err)
-	_, form, _ := strings.Cut(h.small("/admin/requests/"+id), `id="decide"`)
-	says(t, form, said)
+	above, _, _ := strings.Cut(h.small("/admin/requests/"+id), `id="decide"`)
+	says(t, above, said)
 	if status, page := h.verdict(id, "declined", "reason", "no"); status != http.StatusSeeOther || strings.Contains(page, "last tried") {
 		t.Errorf("after the decision: %d %s", status, page)
 	}

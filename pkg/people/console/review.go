@@ -189,6 +189,9 @@ func (p *itemView) History() string { return p.ItemPage + "/history" }
 // Short returns the prefix of a hash.
 func (p *itemView) Short(hash tool.Hash) string { return string(hash[:min(len(hash), 6)]) }
 
+// NoteShown reports whether a small window shows the field for the note at once.
+func (p *reviewPage) NoteShown() bool { return p.Note+p.NeedsNote+p.Problem != "" || p.Tell }
+
 // place sets the item's position in the queue.
 func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool.ID) (err error) {
 	root, query := rootOf(r), queueOf(f)

@@ -53,16 +53,31 @@ func (p *requestPage) offer() {
 	}
 }
 
-// Spans returns the durations of the buttons that allow an item to one agent.
-func (p *requestPage) Spans() []lasting { return spans }
+// Spans returns the durations of the buttons that allow an item to one agent. It suggests the
+// duration that the agent's user asked for, or without one the shortest.
+func (p *requestPage) Spans() []lasting {
+	out, asked := slices.Clone(spans), p.Request.Minutes
+	at := max(0, slices.IndexFunc(out, func(s lasting) bool { return s.Minutes == asked }))
+	if asked > 0 && out[at].Minutes != asked {
+		out = slices.Insert(out, 0, lasting{Minutes: asked, Text: spanOf(asked)})
+	}
+	out[at].Suggested = true
+	return out
+}
+
+// ReasonShown reports whether a small window shows the field for the reason at once.
+func (p *requestPage) ReasonShown() bool { return p.Reason+p.NeedsNote+p.Problem != "" }
 
 // A lasting is a duration of access for one agent, with the text of its button.
 type lasting struct {
-	Minutes int
-	Text    string
+	Minutes   int
+	Text      string
+	Suggested bool // a small window shows its button at once
 }
 
-var spans = []lasting{{60, "1 h"}, {8 * 60, "8 h"}, {7 * 24 * 60, "7 d"}}
+var spans = []lasting{
+	{Minutes: 60, Text: "1 h"}, {Minutes: 8 * 60, Text: "8 h"}, {Minutes: 7 * 24 * 60, Text: "7 d"},
+}
 
 // lockedWhy explains a lock to people.
 func lockedWhy(s lock.Status) string {

@@ -26,6 +26,7 @@
   };
   const focus = (s) => { $(s)?.focus(); return !!$(s); };
   const said = "#decide :is([name=note], [name=reason])";
+  const write = (f) => { if (f) { all(".more", f.form).forEach((m) => { m.open = true; }); f.focus(); } return !!f; };
   // A key that comes just after a new page was meant for the definition on the last page.
   addEventListener("pageshow", () => setTimeout(() => { document.body.dataset.armed = ""; }, 600));
   const approve = () => {
@@ -35,7 +36,7 @@
     }
     const note = $(said);
     if (note && note.dataset.needed && !note.value.trim()) {
-      note.focus();
+      write(note);
       say(note.dataset.needed);
       return true;
     }
@@ -56,7 +57,7 @@
   if (changes().length > 1) all("[data-next-change]").forEach((b) => { b.hidden = false; });
   const help = () => { const d = $("#keys"); if (d && d.showModal) d.open ? d.close() : d.showModal(); return !!d; };
   const keys = {
-    a: approve, b: () => press("#decide [value=block]"), n: () => focus(said),
+    a: approve, b: () => press("#decide [value=block]"), n: () => write($(said)),
     s: () => press("[data-go=s]"), u: () => press("button[value=undo]"), x: tick, "]": nextChange, "/": () => focus("[type=search]"), "?": help,
     j: () => press("[data-go=j]") || (!$("#decide") && move(1)), k: () => press("[data-go=k]") || (!$("#decide") && move(-1)),
   };
@@ -68,7 +69,12 @@
     if (keys[e.key]?.()) e.preventDefault();
   });
   document.addEventListener("click", (e) => {
-    if (e.target.closest("[data-next-change]")) nextChange();
+    const asks = e.target.closest("[data-asks]")?.dataset.asks;
+    if (asks && !$(said).value.trim()) {
+      e.preventDefault();
+      write($(said));
+      say(asks);
+    } else if (e.target.closest("[data-next-change]")) nextChange();
     else if (e.target.closest(".tickall")) {
       e.preventDefault();
       const boxes = all("[name=item]");
