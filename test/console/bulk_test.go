@@ -74,7 +74,7 @@ func (b *bulk) approve() {
 	b.T.Helper()
 	b.click(`main [name=note]`)
 	b.tab.Type("ok")
-	b.follow("Approve", `main form button.main`)
+	answered(b.tab, "Approve", func() { b.click(`main form button.main`) })
 }
 
 // shown returns how the definitions of the approved items were shown, by the audit, and the notes.
@@ -185,7 +185,7 @@ func TestBulkByKeys(t *testing.T) {
 	b.isOpen(all[1])
 	d.tab.Click(`main [name=note]`)
 	d.tab.Type("seen together")
-	d.tab.Loads("Enter in the note", func() { d.tab.Press("Enter") })
+	answered(d.tab, "Enter in the note", func() { d.tab.Press("Enter") })
 	if decided, kept := d.decided(), d.tab.Value("main [name=note]"); len(decided) > 0 ||
 		kept != "seen together" {
 		t.Fatalf("Enter in the note decided %v and left the note %q", decided, kept)
@@ -195,7 +195,7 @@ func TestBulkByKeys(t *testing.T) {
 	}
 	d.tab.See(row(all[1], ".viewed"))
 	skipped := b.ids(".unread")
-	b.follow("Approve", `main form button.main`)
+	answered(d.tab, "Approve", func() { b.click(`main form button.main`) })
 	var ids []string
 	for _, e := range d.decided() {
 		ids = append(ids, e.id())
@@ -293,7 +293,7 @@ func TestHostileFolds(t *testing.T) {
 	}
 	d.tab.Shot("hostile-bulk")
 	d.tab.Click("main [name=note]")
-	d.tab.Loads("the page again", func() { d.tab.Press("Enter") })
+	answered(d.tab, "Enter in the note", func() { d.tab.Press("Enter") })
 	if viewed := b.ids(".viewed:not([hidden])"); !slices.Equal(viewed, all) {
 		t.Errorf("after all were opened, viewed are %q of %q", viewed, all)
 	}

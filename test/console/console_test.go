@@ -73,6 +73,14 @@ func (d *fixture) signIn(tab *browsertest.Tab) {
 	}
 }
 
+// answered calls act, which sends a form by script, and waits until the page shows the answer.
+func answered(tab *browsertest.Tab, what string, act func()) {
+	tab.T.Helper()
+	browsertest.Eval[bool](tab, `(document.querySelector("#main").dataset.sent = "", true)`)
+	act()
+	tab.Until(what+" is answered", `document.querySelector("#main:not([data-sent])")`)
+}
+
 // cookie returns the cookie header with the session of the tab.
 func (d *fixture) cookie() string {
 	d.T.Helper()

@@ -199,7 +199,7 @@ func TestAskAndDecide(t *testing.T) {
 	}
 	tab.Press("n")
 	tab.Type("read it")
-	tab.Loads("Enter in the reason", func() { tab.Press("Enter") })
+	answered(tab, "Enter in the reason", func() { tab.Press("Enter") })
 	tab.SeeText(".message", "Nothing was decided. The text that you typed is below")
 	if got := tab.Value(`input[name=reason]`); got != "read it" {
 		t.Errorf("the reason is %q", got)

@@ -93,7 +93,7 @@ func TestSessionEndsWhileTyping(t *testing.T) {
 		t.Fatalf("logout: %d %s", a.Status, a.Body)
 	}
 	tab.Forgive(`status 401 of .*/assign_ticket`)
-	tab.Loads("the late form", func() { tab.Click(`button[value=approve]`) })
+	answered(tab, "the late form", func() { tab.Click(`button[value=approve]`) })
 	tab.SeeText(".problem", "You are no longer signed in, and nothing was done")
 	tab.Everywhere("login-late")
 	tab.Fill(`input[name=key]`, p.Admin)

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func (d *fixture) write(id string) {
 func (d *fixture) refused(why string) {
 	d.T.Helper()
 	before := len(d.decided())
-	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
+	answered(d.tab, "Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
 	if said := strings.Join(d.tab.Texts(`[role=alert]`), " "); !strings.Contains(said, why) {
 		d.T.Errorf("message %q, want %s", said, why)
 	}
@@ -59,37 +60,71 @@ func TestTwoTabs(t *testing.T) {
 	}
 }
 
-// The gateway dies while a person types, and the browser shows an error. After a restart of the
-// gateway, the browser's back button shows the form with the typed note, and a reload sends the
-// form again.
+// unsent kills the gateway and presses a button. The page says that the form was not sent, and
+// keeps what a person typed. Then unsent starts the gateway again.
+func (d *fixture) unsent(button, field string) {
+	d.T.Helper()
+	d.Kill()
+	d.tab.Click(button)
+	d.tab.SeeText(".unsent", "Not sent: the gateway does not answer. What you typed is still here.")
+	if got := d.tab.Value(field); got != typed {
+		d.T.Errorf("the field has %q, want the typed %q", got, typed)
+	}
+	d.Start()
+}
+
+// forgiven ignores the faults of a page whose gateway is gone.
+const forgiven = `ERR_CONNECTION|ERR_EMPTY_RESPONSE|a script complains: htmx:`
+
+// The gateway dies while a person types, and the person presses the button before and after a
+// restart. The decision is made once.
 func TestKilledGateway(t *testing.T) {
 	d := open(t, small())
-	d.tab.Forgive(`ERR_CONNECTION|ERR_EMPTY_RESPONSE|the browser complains`)
-	die := func(id string) {
-		t.Helper()
-		d.write(id)
-		d.Kill()
-		d.tab.Loads("Approve, with nobody there", func() { d.tab.Click(`#decide button[value=approve]`) })
-		if said := d.tab.Text("body"); !strings.Contains(said, "ERR_CONNECTION_REFUSED") {
-			t.Errorf("the browser shows %s", said)
-		}
-		d.Start()
-	}
-	die(d.fleet.New[5])
-	browsertest.Eval[bool](d.tab, `setTimeout(() => history.back()) > 0`)
-	d.tab.See(note)
-	d.wantNote()
+	d.tab.Forgive(forgiven)
+	const approve = `#decide button[value=approve]`
+	d.write(d.fleet.New[5])
+	d.unsent(approve, note)
+	d.tab.Everywhere("unsent")
 	if decided := d.decided(); len(decided) > 0 {
-		t.Errorf("going back decided: %v", decided)
+		t.Errorf("the restart decided: %v", decided)
 	}
-	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
-	if got := d.decided(); len(got) != 1 || got[0].Note != typed || got[0].id() != d.fleet.New[5] {
+	d.tab.Loads("Approve", func() { d.tab.Click(approve) })
+	got := d.decided()
+	if len(got) != 1 || got[0].Note != typed || got[0].id() != d.fleet.New[5] {
 		t.Errorf("decided was %v", got)
 	}
-	die(d.fleet.New[6])
-	d.tab.Reload()
-	d.tab.SeeText("main", d.fleet.New[6])
-	if got := d.decided(); len(got) != 2 || got[0].Note != typed || got[0].id() != d.fleet.New[6] {
+
+	// The gateway decides, and dies before its answer arrives.
+	d.tab.Forgive(`status 409 of `)
+	d.write(d.fleet.New[6])
+	if status := browsertest.Eval[int](d.tab, `fetch(document.querySelector("`+approve+`").formAction, {
+		method: "POST", headers: {"HX-Request": "true", Accept: "text/html"},
+		body: new URLSearchParams(new FormData(document.querySelector("#decide"))),
+	}).then(a => a.status)`); status != http.StatusNoContent {
+		t.Fatalf("the first answer is %d", status)
+	}
+	d.unsent(approve, note)
+	d.refused("othing was decided")
+	d.wantNote()
+	if got := d.decided(); len(got) != 2 || got[0].id() != d.fleet.New[6] {
 		t.Errorf("decided was %v", got)
+	}
+}
+
+// Nothing of a bulk page is lost either: neither the note nor the ticks.
+func TestKilledGatewayInBulk(t *testing.T) {
+	d := open(t, small())
+	d.tab.Forgive(forgiven)
+	b := &bulk{fixture: d}
+	b.open()
+	all := b.ids("*")
+	unread := b.ids(".unread")
+	b.click(row(all[len(all)-1], "[name=item]"))
+	d.tab.Click("main [name=note]")
+	d.tab.Type(typed)
+	d.unsent("main form button.main", "main [name=note]")
+	answered(d.tab, "Approve", func() { d.tab.Click("main form button.main") })
+	if got := d.decided(); len(got) != len(all)-len(unread)-1 || got[0].Note != typed {
+		t.Errorf("%d decisions about %d items, %d not opened and 1 unticked", len(got), len(all), len(unread))
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestAssets(t *testing.T) {
 	h := newFixture(t)
 	page := h.Page(http.StatusOK, "/admin")
-	for name, most := range map[string]int{"style": 10 << 10, "console": 8 << 10} {
+	for name, most := range map[string]int{"style": 11 << 10, "console": 10 << 10} {
 		m := regexp.MustCompile(`admin/assets/` + name + `-[0-9a-f]{12}\.[a-z]+`).FindString(page)
 		if n := len(h.Send("/"+m, "").Body); n == 0 || n > most {
 			t.Errorf("%s has %d bytes, want at most %d", m, n, most)

@@ -45,6 +45,9 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Referrer-Policy", referrerPolicy(r))
 		h.Set("X-Content-Type-Options", "nosniff")
+		if sentByScript(r) {
+			w = headerRedirect{w}
+		}
 		switch {
 		case !c.knownHost(r):
 			c.deny(w, r, http.StatusMisdirectedRequest, "this host is not served here")

@@ -5,6 +5,7 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -196,5 +197,28 @@ func TestGuardPublic(t *testing.T) {
 	}
 	if len(reached) > 0 {
 		t.Errorf("these requests without credentials reached the API: %q", reached)
+	}
+}
+
+// A redirect after a form of our script is a header, which the script can read. Forms of browsers
+// and refusals are as they were.
+func TestRedirectOfAForm(t *testing.T) {
+	h := newFixture(t)
+	page := h.Page(http.StatusOK, toolPath)
+	form := url.Values{"hash": {h.Field(page, "hash")}, "rev": {h.Field(page, "rev")}}
+	const script = "Hx-Request: true"
+	w := h.Submit(toolPath+"/disable", form, script)
+	if to := w.Header.Get("Hx-Redirect"); w.Status != http.StatusNoContent || w.Body != "" ||
+		!strings.HasPrefix(to, "../../../../admin/tools/") || w.Header.Get("Location") != "" {
+		t.Errorf("status %d, redirects to %q, and to %q", w.Status, to, w.Header.Get("Location"))
+	}
+	w = h.Submit(toolPath+"/disable", form, script)
+	if w.Status != http.StatusConflict || !strings.Contains(w.Body, `id="main"`) {
+		t.Errorf("the second form: status %d %s", w.Status, w.Body)
+	}
+	form.Set("rev", h.Field(h.Page(http.StatusOK, toolPath), "rev"))
+	w = h.Submit(toolPath+"/enable", form)
+	if w.Status != http.StatusSeeOther || w.Header.Get("Location") == "" {
+		t.Errorf("without the script: status %d", w.Status)
 	}
 }

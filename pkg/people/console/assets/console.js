@@ -28,7 +28,8 @@
   const said = "#decide :is([name=note], [name=reason])";
   const write = (f) => { if (f) { all(".more", f.form).forEach((m) => { m.open = true; }); f.focus(); } return !!f; };
   // A key that comes just after a new page was meant for the definition on the last page.
-  addEventListener("pageshow", () => setTimeout(() => { document.body.dataset.armed = ""; }, 600));
+  const arm = () => { delete document.body.dataset.armed; setTimeout(() => { document.body.dataset.armed = ""; }, 600); };
+  addEventListener("pageshow", arm);
   const approve = () => {
     if (!("armed" in document.body.dataset)) {
       say("Nothing was decided: the page is new. Press the key again.");
@@ -54,7 +55,6 @@
     say("Change " + (change + 1) + " of " + list.length);
     return true;
   };
-  if (changes().length > 1) all("[data-next-change]").forEach((b) => { b.hidden = false; });
   const help = () => { const d = $("#keys"); if (d && d.showModal) d.open ? d.close() : d.showModal(); return !!d; };
   const keys = {
     a: approve, b: () => press("#decide [value=block]"), n: () => write($(said)),
@@ -101,14 +101,43 @@
     $(".unfolded", fold).textContent = text;
     say(text);
   };
-  for (const name of ["sendError", "timeout"]) document.addEventListener("htmx:" + name, (e) => { if (folded(e)) notLoaded(folded(e)); });
+  // A form in which a person typed stays if there is no answer from the gateway.
+  const sent = (e) => e.detail.elt?.closest?.("[data-sent]");
+  const notSent = (form, why) => {
+    const p = $(".unsent", form) || document.createElement("p");
+    p.className = "problem unsent";
+    p.role = "alert";
+    p.textContent = "Not sent: " + why + ". What you typed is still here. Press the button again later: if the gateway got it after all, it does nothing twice.";
+    form.prepend(p);
+  };
+  for (const name of ["sendError", "timeout"]) document.addEventListener("htmx:" + name, (e) => {
+    if (folded(e)) notLoaded(folded(e));
+    else if (sent(e)) notSent(sent(e), "the gateway does not answer");
+  });
+  document.addEventListener("htmx:beforeOnLoad", (e) => {
+    const to = e.detail.xhr.getResponseHeader("HX-Redirect");
+    if (!to) return;
+    e.preventDefault();
+    location.assign(new URL(to, e.detail.xhr.responseURL));
+  });
+  // The answer to a form is a page at another address, to which its links are relative.
+  const moved = (text, base) => {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    for (const name of ["href", "action", "formaction", "hx-get", "hx-post"])
+      all("#main [" + name + "]", page).forEach((x) => x.setAttribute(name, new URL(x.getAttribute(name), base)));
+    return $("#main", page) && page.documentElement.outerHTML;
+  };
 
   const poll = () => { if (!document.hidden && $("[data-poll]") && window.htmx) htmx.trigger("[data-poll]", "poll"); };
   let waited = 0; // seconds since the last poll
   setInterval(() => { if (++waited >= (+$("[data-poll]")?.dataset.poll || 20)) { waited = 0; poll(); } }, 1000);
   document.addEventListener("visibilitychange", poll);
 
-  if (navigator.clipboard) all("[data-copy]").forEach((b) => { b.hidden = false; });
+  const ready = () => {
+    if (navigator.clipboard) all("[data-copy]").forEach((b) => { b.hidden = false; });
+    if (changes().length > 1) all("[data-next-change]").forEach((b) => { b.hidden = false; });
+    if (document.activeElement === document.body) focus("[autofocus]");
+  };
   document.addEventListener("click", async (e) => {
     const b = e.target.closest("[data-copy]");
     if (!b) return;
@@ -133,6 +162,13 @@
       else say("The text is loaded.") || all(".unread, .viewed", $("summary", fold)).forEach((m) => { m.hidden = m.matches(".unread"); });
       return;
     }
+    if (sent(e)) {
+      const page = moved(d.serverResponse, d.xhr.responseURL);
+      if (d.shouldSwap = !!page) d.serverResponse = page;
+      else notSent(sent(e), "the gateway does not answer as it should (status " + d.xhr.status + ")");
+      d.isError = false;
+      return;
+    }
     held = document.activeElement?.getAttribute("href") || "";
     if (d.xhr.status === 204 || poll && d.isError || d.serverResponse.includes(`id="${d.target.id}"`)) return;
     d.shouldSwap = false; // an error or the sign-in, which is a separate page
@@ -147,11 +183,15 @@
     said.textContent = "This changed while you were typing. What you typed is kept: load the page to see the change.";
     $("#live").replaceChildren(said);
   });
-  document.addEventListener("htmx:afterSettle", () => {
+  document.addEventListener("htmx:afterSettle", (e) => {
+    if (e.target.id === "main") {
+      arm();
+      ready();
+    }
     if (held && document.activeElement === document.body) all("main a").find((a) => a.getAttribute("href") === held)?.focus();
     const said = $("[data-say]"), title = $("[data-title]");
     if (said) say(said.dataset.say);
     if (title) document.title = title.dataset.title;
   });
-  if (document.activeElement === document.body) focus("[autofocus]");
+  ready();
 })();
