@@ -11,20 +11,19 @@ import (
 )
 
 func TestSettingsOfAccessAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/authentication.md")
-	require.OK(t, err)
+	page := pages(t, "authentication", "authentication-reference", "issuer", "agent-tokens", "people")
 	known := append([]string{"PORTCULLIS_AUTH", "PORTCULLIS_BASE_URL", "PORTCULLIS_ADMIN_URL", sealKeySetting, clientName, secretName, signInName}, issuerNames...)
 	for _, names := range accessNames() {
 		known = append(known, names...)
 	}
 	for _, name := range known {
-		if !strings.Contains(string(page), "`"+name+"`") {
+		if !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("%s is not documented", name)
 		}
 	}
-	named := regexp.MustCompile(`PORTCULLIS_[A-Z0-9_]+`).FindAllString(string(page), -1)
+	named := regexp.MustCompile(`PORTCULLIS_[A-Z0-9_]+`).FindAllString(page, -1)
 	if len(named) == 0 {
-		t.Fatal("the page names no setting: the pattern is broken")
+		t.Fatal("the pages name no setting: the pattern is broken")
 	}
 	for _, name := range named {
 		// only commands read PORTCULLIS_TOKEN
@@ -34,12 +33,10 @@ func TestSettingsOfAccessAreDocumented(t *testing.T) {
 	}
 }
 
-// Load accepts the environments of the page, one for each issuer, without their comments and
+// Load accepts the environments of the pages, one for each issuer, without their comments and
 // quotes.
 func TestIssuersOfTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/authentication.md")
-	require.OK(t, err)
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(pages(t, "issuer", "people"), -1)
 	taken := 0
 	for _, b := range blocks {
 		if !strings.Contains(b[1], "PORTCULLIS_ISSUER=") {
@@ -57,6 +54,18 @@ func TestIssuersOfTheDocs(t *testing.T) {
 		taken++
 	}
 	if taken != 5 {
-		t.Errorf("found %d issuers in the page, want 5", taken)
+		t.Errorf("found %d issuers in the pages, want 5", taken)
 	}
+}
+
+// pages returns the text of pages below docs.
+func pages(t *testing.T, names ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range names {
+		page, err := os.ReadFile("../../docs/" + name + ".md")
+		require.OK(t, err)
+		all.Write(page)
+	}
+	return all.String()
 }

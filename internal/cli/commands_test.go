@@ -40,6 +40,8 @@ func TestCommandsPage(t *testing.T) {
 
 const commandsHead = `# Commands
 
+[Documentation](README.md) › Reference · Reference
+
 This page is generated from the program's help, ` + "`portcullis COMMAND --help`" + `.
 A command works on the gateway of the folder ` + "`--dir`" + `, or on the gateway at ` + "`--url`" + `
 with the credential in ` + "`PORTCULLIS_TOKEN`" + `. Without these flags it uses the first of these:

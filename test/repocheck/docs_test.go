@@ -113,20 +113,20 @@ func rows(t *testing.T, page, head string) [][]string {
 	return all
 }
 
-// docs/architecture.md lists each package with the first sentence of its comment.
+// docs/code-map.md lists each package with the first sentence of its comment.
 func TestArchitecturePackages(t *testing.T) {
-	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
+	page, comments := pages(t)["docs/code-map.md"], packageComments(t)
 	listed := map[string]bool{}
 	for _, cells := range rows(t, page, "package") {
 		dir := strings.Trim(cells[0], "`")
 		listed[dir] = true
 		if want := synopsis(comments[dir]); cells[1] != want {
-			t.Errorf("docs/architecture.md says of %s\n  %s\nits comment says\n  %s", dir, cells[1], want)
+			t.Errorf("docs/code-map.md says of %s\n  %s\nits comment says\n  %s", dir, cells[1], want)
 		}
 	}
 	for dir := range comments {
 		if !testOnly(dir) && !listed[dir] {
-			t.Errorf("docs/architecture.md does not list %s: | `%s` | %s |", dir, dir, synopsis(comments[dir]))
+			t.Errorf("docs/code-map.md does not list %s: | `%s` | %s |", dir, dir, synopsis(comments[dir]))
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // The capabilities that agent programs declare decide how the gateway reaches their users.
-// docs/unlock.md lists the result for each program. A test of the user's view would need a model.
+// docs/access-requests.md lists the result for each program. A test of the user's view would need a model.
 func TestAgentsDeclare(t *testing.T) {
 	path := findAgents(t)
 	p := programtest.Start(t, t.TempDir(), "--demo")

@@ -28,7 +28,7 @@ type user struct {
 	version   string // that it negotiates
 	way       way
 	raises    string // the type of its error; "": it raises none
-	note      string // for docs/unlock.md
+	note      string // for docs/access-requests.md
 }
 
 // A way is a client's reaction if the gateway requests it to open a page.
@@ -71,7 +71,7 @@ var users = []user{
 	{"Inspector", true, older, shows, "", "the same"},
 }
 
-// The results of a user, in the words of docs/unlock.md.
+// The results of a user, in the words of docs/access-requests.md.
 const (
 	lockWords  = "lock"
 	openWords  = "lock: open"
@@ -148,7 +148,7 @@ var (
 	}
 )
 
-// The tables of docs/unlock.md describe what the clients do in this test.
+// The tables of docs/access-requests.md describe what the clients do in this test.
 func TestUnlockTables(t *testing.T) {
 	ways := [3]string{"page", "error", "text"}
 	var b strings.Builder
@@ -174,11 +174,11 @@ func TestUnlockTables(t *testing.T) {
 	for _, s := range slices.Concat(before, asking, after) {
 		fmt.Fprintf(&b, "| %s | %s |\n", s.does, strings.Join(s.gets[:], " | "))
 	}
-	doc, err := os.ReadFile(repo.Path("docs/unlock.md"))
+	doc, err := os.ReadFile(repo.Path("docs/access-requests.md"))
 	require.OK(t, err)
 	for _, table := range []string{clients, b.String()} {
 		if !strings.Contains(string(doc), "\n\n"+table+"\n") {
-			t.Errorf("docs/unlock.md lacks the table\n%s", table)
+			t.Errorf("docs/access-requests.md lacks the table\n%s", table)
 		}
 	}
 }

@@ -182,7 +182,7 @@ func (c *Client) withoutTokens(err error) error {
 		who = "the gateway, as this shell's environment sets it up,"
 	}
 	return fmt.Errorf("%s: %s accepts no agent tokens: set PORTCULLIS_AUTH=token where it runs; "+
-		"docs/authentication.md has the steps. With PORTCULLIS_AUTH=none agents need no token", c.Command, who)
+		"docs/agent-tokens.md has the steps. With PORTCULLIS_AUTH=none agents need no token", c.Command, who)
 }
 
 // Backup returns an answer whose body is a copy of the approvals.

@@ -103,6 +103,8 @@ func TestSearchQuality(t *testing.T) {
 func writeFigures(w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `# Search quality
 
+[Documentation](README.md) › Reference · Reference
+
 Written by `+"`make bench-search`"+` and checked by a test: do not edit this page.
 This page measures the parameters of the ranking; [design/search.md](design/search.md) says why they
 have these values.

@@ -82,13 +82,13 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// docs/deciding.md names every code.
+// docs/decisions.md names every code.
 func TestDocsHaveTheCodes(t *testing.T) {
-	docs, err := os.ReadFile("../../../docs/deciding.md")
+	docs, err := os.ReadFile("../../../docs/decisions.md")
 	require.OK(t, err)
 	for _, c := range decide.Codes() {
 		if !strings.Contains(string(docs), "`"+string(c)+"`") {
-			t.Errorf("docs/deciding.md does not describe the code %s", c)
+			t.Errorf("docs/decisions.md does not describe the code %s", c)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func slackBody(m message) ([]byte, error) {
 	}{m.slackMarkup(), blocks, false, false})
 }
 
-// hookData is the data of a webhook. docs/unlock.md describes it. Members may be added.
+// hookData is the data of a webhook. docs/notify.md describes it. Members may be added.
 type hookData struct {
 	Server  string         `json:"server,omitempty"`
 	Items   []string       `json:"items,omitempty"` // ids; a long URI is clipped

@@ -136,9 +136,9 @@ func TestWebhookSignature(t *testing.T) {
 	}
 }
 
-// docs/unlock.md quotes the messages exactly.
+// docs/notify.md quotes the messages exactly.
 func TestMessagesOfTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/unlock.md")
+	page, err := os.ReadFile("../../../docs/notify.md")
 	require.OK(t, err)
 	room := newStub(t)
 	o := newOffice(t, slack(room.URL))
@@ -165,7 +165,7 @@ func TestMessagesOfTheDocs(t *testing.T) {
 		}
 		require.OK(t, json.Unmarshal([]byte(m.body), &got))
 		if row := "| " + got.Text + " | " + got.Blocks[1].Elements[0].Text.Text + " |"; !strings.Contains(string(page), row) {
-			t.Errorf("docs/unlock.md does not have %q", row)
+			t.Errorf("docs/notify.md does not have %q", row)
 		}
 	}
 }

@@ -35,11 +35,12 @@ func TestDocsNameEveryKey(t *testing.T) {
 	}
 }
 
-// The page on unlocking shows parts of one config, without its servers.
+// The pages on requests and notices show parts of one config, without its servers.
 func TestConfigsOfUnlocking(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)```json\n\\{(.*?)```").FindAllStringSubmatch(string(read(t, "../../../docs/unlock.md")), -1)
-	if len(blocks) < 2 {
-		t.Errorf("docs/unlock.md has %d JSON blocks", len(blocks))
+	doc := string(read(t, "../../../docs/requests.md")) + string(read(t, "../../../docs/notify.md"))
+	blocks := regexp.MustCompile("(?s)```json\n\\{(.*?)```").FindAllStringSubmatch(doc, -1)
+	if len(blocks) != 2 {
+		t.Errorf("the pages have %d JSON blocks, want 2", len(blocks))
 	}
 	for _, b := range blocks {
 		cfg, err := Parse([]byte(`{"mcpServers": {"payments": {"url": "https://pay.example.com/mcp"}}, ` + b[1]))
