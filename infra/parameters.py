@@ -15,7 +15,7 @@ import boto3
 import botocore.exceptions
 from samcli.yamlhelper import yaml_parse
 
-REMOVED = {  # the default, or None if the loss needs no action, and what to do; docs/aws.md has the same list
+REMOVED = {  # the default, or None if the loss needs no action, and what to do; docs/aws-parameters.md has the same list
     "AccessLogDays": (None, "LogRetentionDays applies to the access log too"),
     "AdminGroup": ("", "add the group to Operators"),
     "AlarmMath": (None, "make deploy leaves these alarms out on an emulator"),

@@ -62,7 +62,7 @@ func TestAccessLogIsOn(t *testing.T) {
 }
 
 // Each route with its own throttle exists, and CloudFormation creates it before the stage. The
-// limits of both APIs are equal to docs/aws.md.
+// limits of both APIs are equal to docs/aws-front.md.
 func TestThrottles(t *testing.T) {
 	x := expand(t)
 	stage := x.Resources["Stage"]

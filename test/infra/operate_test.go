@@ -13,9 +13,9 @@ import (
 )
 
 // The description of each alarm says what happened, and what to do. Each alarm has a row in
-// docs/operate.md, and each row has an alarm.
+// docs/alarms.md, and each row has an alarm.
 func TestAlarmsAreOnThePage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "operate.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "alarms.md"))
 	require.OK(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Alarms\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -39,13 +39,13 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 				t.Errorf("%s: the description of %s does not say what to do: %q", path, name, text)
 			}
 			if !slices.Contains(rows, name) {
-				t.Errorf("docs/operate.md has no row for the alarm %s of %s", name, path)
+				t.Errorf("docs/alarms.md has no row for the alarm %s of %s", name, path)
 			}
 		}
 	}
 	for _, row := range rows {
 		if !slices.Contains(names, row) {
-			t.Errorf("docs/operate.md has a row for %s, but there is no such alarm", row)
+			t.Errorf("docs/alarms.md has a row for %s, but there is no such alarm", row)
 		}
 	}
 	if len(names) < 20 {

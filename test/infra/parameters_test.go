@@ -170,12 +170,12 @@ parameter_overrides = "AuthMode=token SyncSchedule='rate(1 hour)' ParameterKey=A
 	}
 }
 
-// docs/aws.md lists the removed parameters, and the template has none of them.
+// docs/aws-parameters.md lists the removed parameters, and the template has none of them.
 func TestRemovedParametersAreOnThePage(t *testing.T) {
 	const script = "import sys; sys.path.insert(0, 'infra'); " +
 		"from parameters import REMOVED; print('\\n'.join(REMOVED))"
 	removed := strings.Fields(python(t, "-c", script))
-	page, err := os.ReadFile(filepath.Join(root, "docs", "aws.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "aws-parameters.md"))
 	require.OK(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Removed parameters\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -185,7 +185,7 @@ func TestRemovedParametersAreOnThePage(t *testing.T) {
 		rows = append(rows, m[1])
 	}
 	if !slices.Equal(rows, removed) {
-		t.Errorf("docs/aws.md lists %v, infra/parameters.py has %v", rows, removed)
+		t.Errorf("docs/aws-parameters.md lists %v, infra/parameters.py has %v", rows, removed)
 	}
 	x := nested(t, "template.yaml")
 	for _, name := range removed {
