@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// Compression settings; docs/design/stores.md has the measurements. To decompress an object, Get
+// Compression settings; docs/design/objects.md has the measurements. To decompress an object, Get
 // needs extra memory of twice the window.
 const (
 	level  = zstd.SpeedDefault
