@@ -154,7 +154,7 @@ func TestTwoClicks(t *testing.T) {
 	for _, task := range []struct{ what, page, word string }{
 		{"connect a client", "docs/connect.md", "client"},
 		{"write a rule", "docs/write-policy.md", "rule"},
-		{"find a setting", "docs/config.md", "setting"},
+		{"find a setting", "docs/settings.md", "setting"},
 		{"find what a metric means", "docs/metrics.md", "metric"},
 		{"report a vulnerability", "SECURITY.md", "vulnerability"},
 	} {
