@@ -11,8 +11,25 @@ import (
 )
 
 func TestSettingsOfAccessAreDocumented(t *testing.T) {
-	page := pages(t, "authentication", "authentication-reference", "issuer", "agent-tokens", "people")
-	known := append([]string{"PORTCULLIS_AUTH", "PORTCULLIS_BASE_URL", "PORTCULLIS_ADMIN_URL", sealKeySetting, clientName, secretName, signInName}, issuerNames...)
+	page := pages(
+		t,
+		"authentication",
+		"authentication-reference",
+		"issuer",
+		"agent-tokens",
+		"people",
+	)
+	known := append(
+		[]string{
+			"PORTCULLIS_AUTH",
+			"PORTCULLIS_BASE_URL",
+			"PORTCULLIS_ADMIN_URL",
+			sealKeySetting,
+			clientName,
+			secretName,
+			signInName,
+		},
+		issuerNames...)
 	for _, names := range accessNames() {
 		known = append(known, names...)
 	}
@@ -36,7 +53,8 @@ func TestSettingsOfAccessAreDocumented(t *testing.T) {
 // Load accepts the environments of the pages, one for each issuer, without their comments and
 // quotes.
 func TestIssuersOfTheDocs(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(pages(t, "issuer", "people"), -1)
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").
+		FindAllStringSubmatch(pages(t, "issuer", "people"), -1)
 	taken := 0
 	for _, b := range blocks {
 		if !strings.Contains(b[1], "PORTCULLIS_ISSUER=") {

@@ -49,9 +49,16 @@ func (b *Tab) Look(l Look) {
 		}}); err != nil {
 			return err
 		}
-		_, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-			Width: int64(l.Width / l.Zoom), Height: int64(cmp.Or(l.Height, height) / l.Zoom), DeviceScaleFactor: float64(l.Zoom), Mobile: l.Phone,
-		})
+		_, err := cdp.Call(
+			ctx,
+			t,
+			emulation.SetDeviceMetricsOverride,
+			emulation.SetDeviceMetricsOverrideParams{
+				Width: int64(
+					l.Width / l.Zoom,
+				), Height: int64(cmp.Or(l.Height, height) / l.Zoom), DeviceScaleFactor: float64(l.Zoom), Mobile: l.Phone,
+			},
+		)
 		return err
 	}))
 }
@@ -129,7 +136,8 @@ func (b *Tab) Everywhere(name string) {
 	b.Look(before)
 }
 
-// Shot saves a picture of the whole page, and checks that the page contains no secret of a sign-in.
+// Shot saves a picture of the whole page, or of the window if the look has a height. It checks that
+// the page contains no secret of a sign-in.
 func (b *Tab) Shot(name string) {
 	b.T.Helper()
 	secrettest.Absent(b.T, "the page "+name, Read[string](b, `document.documentElement.outerHTML`))
@@ -148,7 +156,7 @@ func (b *Tab) keep(name string, must bool) {
 			beyond := true
 			r, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{
 				CaptureBeyondViewport: &beyond,
-				Clip:                  &page.Viewport{Width: m.CSSContentSize.Width, Height: min(m.CSSContentSize.Height, 6000), Scale: 1},
+				Clip:                  &page.Viewport{Width: m.CSSContentSize.Width, Height: cmp.Or(float64(b.look.Height), min(m.CSSContentSize.Height, 6000)), Scale: 1},
 			})
 			return r.Data, err
 		}

@@ -30,7 +30,11 @@ func (d *fixture) reachable(want string) {
 		d.T.Errorf("%s: %q", d.tab.Path(), bad)
 	}
 	if top := browsertest.Eval[float64](d.tab, `document.querySelector('.top').getBoundingClientRect().height`); top > 60 {
-		d.T.Errorf("%s: the header is %.0f px high, so it has more than one line", d.tab.Path(), top)
+		d.T.Errorf(
+			"%s: the header is %.0f px high, so it has more than one line",
+			d.tab.Path(),
+			top,
+		)
 	}
 }
 
@@ -50,7 +54,9 @@ func TestPhone(t *testing.T) {
 	for _, name := range []string{"send_mail", "pay"} {
 		tab.Goto("/admin/tools/office/" + name)
 		tab.Shot("phone-review-" + name)
-		g.reachable(map[string]string{"send_mail": "More, Block, Approve", "pay": "More, Block"}[name])
+		g.reachable(
+			map[string]string{"send_mail": "More, Block, Approve", "pay": "More, Block"}[name],
+		)
 	}
 	call := someID.FindString(g.call(bot, "pay", `{"invoice":"7","amount":12.50}`).Text)
 	tab.Goto("/admin/requests/" + call)
@@ -60,7 +66,10 @@ func TestPhone(t *testing.T) {
 	tab.Click("#decide button.no") // without a reason, it asks for one
 	tab.Until("the reason has the focus", `document.activeElement.name === "reason"`)
 	tab.Shot("phone-decline")
-	above := browsertest.Eval[bool](tab, `document.activeElement.getBoundingClientRect().bottom <= document.querySelector("#decide button.no").getBoundingClientRect().top`)
+	above := browsertest.Eval[bool](
+		tab,
+		`document.activeElement.getBoundingClientRect().bottom <= document.querySelector("#decide button.no").getBoundingClientRect().top`,
+	)
 	if !above {
 		t.Error("the reason is not above the buttons")
 	}
@@ -82,7 +91,10 @@ func TestPhone(t *testing.T) {
 	if again := g.call(bot, "send_mail", arguments); again.IsError {
 		t.Errorf("the retry after two taps: %s", again.Text)
 	}
-	t.Logf("2 taps, and %.1f s from the first to the answer of the retry", time.Since(tapped).Seconds())
+	t.Logf(
+		"2 taps, and %.1f s from the first to the answer of the retry",
+		time.Since(tapped).Seconds(),
+	)
 }
 
 // Without scripts, a phone has the same buttons. To decline without a reason shows the field.

@@ -11,11 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
-// Looks of the pictures in docs/img.
-var (
-	desk  = browsertest.Look{Name: "desk", Width: 1200, Zoom: 1}
-	phone = browsertest.Look{Name: "phone", Width: 390, Zoom: 1, Phone: true}
-)
+// wide is the look of most pictures in docs/img.
+var wide = browsertest.Look{Name: "desk", Width: 1200, Zoom: 1}
 
 // TestPictures leads through the README's first minute in a browser. It compares the text of each
 // page with the file that `make pictures` wrote together with the picture in docs/img.
@@ -28,28 +25,30 @@ func TestPictures(t *testing.T) {
 		`{"names": ["tickets:assign_ticket"], "note": "kim knows printers"}`).Text
 	request := "/admin/requests/" + someID.FindString(asked)
 
-	d.picture("inbox", "/admin", desk)
-	d.picture("request", request, desk)
+	d.picture("inbox", "/admin", wide)
+	d.picture("request", request, wide)
 	d.picture("phone", request, phone)
-	d.picture("review", "/admin/tools/tickets/assign_ticket", desk)
-	d.picture("servers", "/admin/servers", desk)
-	d.picture("connect", "/admin/connect/claude-code", desk)
-	d.picture("stop", "/admin/stop", desk)
-	d.picture("config", "/admin/config", desk)
+	d.picture("review", "/admin/tools/tickets/assign_ticket", wide)
+	d.picture("servers", "/admin/servers", wide)
+	d.picture("connect", "/admin/connect/claude-code", wide)
+	d.picture("stop", "/admin/stop", wide)
+	d.picture("config", "/admin/config", wide)
 
 	d.tab.Goto(request)
 	d.tab.Loads("the decision", func() { d.tab.ClickText("main button", "Approve for all") })
 	if open := d.Call("call_tool_write", call).Text; !strings.Contains(open, `"assignee":"kim"`) {
 		t.Errorf("the agent gets %q, want the answer of the tool", open)
 	}
-	d.picture("audit", "/admin/audit", desk)
-	d.picture("usage", "/admin/usage", desk)
+	d.picture("audit", "/admin/audit", wide)
+	d.picture("usage", "/admin/usage", wide)
 }
 
 // varying matches the parts of a page that differ from run to run.
-var varying = regexp.MustCompile(`R-[0-9A-Z]{8}|\b[0-9a-f]{12,64}\b|\b127\.0\.0\.1:\d+|/\S*/gateway\S*|` +
-	`\d{1,2} [A-Z][a-z]+ \d{4}, \d\d:\d\d(:\d\d)? UTC|\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?|\b\d\d:\d\d(:\d\d)?\b|` +
-	`\bjust now\b|\b\d+ (s|seconds?|minutes?) ago\b|\b\d+(\.\d+)? ?(ms|s|MB|KB)\b`)
+var varying = regexp.MustCompile(
+	`R-[0-9A-Z]{8}|\b[0-9a-f]{12,64}\b|\b127\.0\.0\.1:\d+|/\S*/gateway\S*|` +
+		`\d{1,2} [A-Z][a-z]+ \d{4}, \d\d:\d\d(:\d\d)? UTC|\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?|\b\d\d:\d\d(:\d\d)?\b|` +
+		`\bjust now\b|\b\d+ (s|seconds?|minutes?) ago\b|\b\d+(\.\d+)? ?(ms|s|MB|KB)\b`,
+)
 
 // picture takes a picture of a page, and compares the text of the page.
 func (d *fixture) picture(name, path string, look browsertest.Look) {
@@ -59,11 +58,22 @@ func (d *fixture) picture(name, path string, look browsertest.Look) {
 		d.tab.Goto(path)
 		d.tab.See("body")
 		d.tab.Fits()
+		if !look.Phone {
+			look.Height = browsertest.Eval[int](d.tab, `document.body.scrollHeight`)
+		}
+		d.tab.Look(look) // the bar with the buttons is at the end of the picture
 		d.tab.Shot(name)
-		text := varying.ReplaceAllString(browsertest.Eval[string](d.tab, `document.body.innerText`), "…")
+		text := varying.ReplaceAllString(
+			browsertest.Eval[string](d.tab, `document.body.innerText`),
+			"…",
+		)
 		golden.Check(t, filepath.Join("testdata", "pictures", name+".txt"), text+"\n")
 		if t.Failed() {
-			t.Errorf("docs/img/%s.png no longer matches %s: run make pictures, and look at it", name, path)
+			t.Errorf(
+				"docs/img/%s.png no longer matches %s: run make pictures, and look at it",
+				name,
+				path,
+			)
 		}
 	})
 }

@@ -125,6 +125,11 @@ func TestKilledGatewayInBulk(t *testing.T) {
 	d.unsent("main form button.main", "main [name=note]")
 	answered(d.tab, "Approve", func() { d.tab.Click("main form button.main") })
 	if got := d.decided(); len(got) != len(all)-len(unread)-1 || got[0].Note != typed {
-		t.Errorf("%d decisions about %d items, %d not opened and 1 unticked", len(got), len(all), len(unread))
+		t.Errorf(
+			"%d decisions about %d items, %d not opened and 1 unticked",
+			len(got),
+			len(all),
+			len(unread),
+		)
 	}
 }

@@ -64,7 +64,12 @@ func Parts(t testing.TB, path string, parts map[string]string) {
 	})
 	for name := range parts {
 		if !found[name] {
-			t.Errorf("%s lacks the part %q: add the lines <!-- begin %s --> and <!-- end -->", path, name, name)
+			t.Errorf(
+				"%s lacks the part %q: add the lines <!-- begin %s --> and <!-- end -->",
+				path,
+				name,
+				name,
+			)
 		}
 	}
 	Check(t, path, text)

@@ -121,12 +121,22 @@ func TestArchitecturePackages(t *testing.T) {
 		dir := strings.Trim(cells[0], "`")
 		listed[dir] = true
 		if want := synopsis(comments[dir]); cells[1] != want {
-			t.Errorf("docs/code-map.md says of %s\n  %s\nits comment says\n  %s", dir, cells[1], want)
+			t.Errorf(
+				"docs/code-map.md says of %s\n  %s\nits comment says\n  %s",
+				dir,
+				cells[1],
+				want,
+			)
 		}
 	}
 	for dir := range comments {
 		if !testOnly(dir) && !listed[dir] {
-			t.Errorf("docs/code-map.md does not list %s: | `%s` | %s |", dir, dir, synopsis(comments[dir]))
+			t.Errorf(
+				"docs/code-map.md does not list %s: | `%s` | %s |",
+				dir,
+				dir,
+				synopsis(comments[dir]),
+			)
 		}
 	}
 }
@@ -177,7 +187,13 @@ func TestDocsNameTests(t *testing.T) {
 			if !slices.ContainsFunc(in[m[2]], func(dir string) bool {
 				return m[1] == "" || strings.HasSuffix(dir, "/"+m[1])
 			}) {
-				t.Errorf("%s names the test %s of %q, which does not exist; it is in %q", path, m[2], m[1], in[m[2]])
+				t.Errorf(
+					"%s names the test %s of %q, which does not exist; it is in %q",
+					path,
+					m[2],
+					m[1],
+					in[m[2]],
+				)
 			}
 		}
 	}

@@ -29,7 +29,9 @@ const (
 
 // An entry of docs/README.md names a page and its kind. Schemas and folders have no kind.
 var (
-	pageEntry  = regexp.MustCompile(`^- \[([^\]]+)\]\(([a-z0-9_-]+\.md)\) \((tutorial|how-to|reference|explanation)\): (.+)$`)
+	pageEntry = regexp.MustCompile(
+		`^- \[([^\]]+)\]\(([a-z0-9_-]+\.md)\) \((tutorial|how-to|reference|explanation)\): (.+)$`,
+	)
 	otherEntry = regexp.MustCompile(`^- \[([^\]]+)\]\(([a-z0-9_.-]+(?:\.json)?)\): .+$`)
 	kinds      = map[string]string{
 		"tutorial": "Tutorial", "how-to": "How-to", "reference": "Reference", "explanation": "Explanation",
@@ -77,9 +79,14 @@ func TestPath(t *testing.T) {
 		golden.Check(t, filepath.Join(root, "docs", s.file), onPath(page, s, next))
 	}
 	for path := range all {
-		if name, ok := strings.CutPrefix(path, "docs/"); ok && !strings.Contains(name, "/") && !named[name] {
-			t.Errorf("docs/README.md does not name %s: add it to a step, or under Reference, as - [Title](%s) (KIND): what it is about\n"+
-				"and run go test ./test/repocheck -run TestPath -update", name, name)
+		if name, ok := strings.CutPrefix(path, "docs/"); ok && !strings.Contains(name, "/") &&
+			!named[name] {
+			t.Errorf(
+				"docs/README.md does not name %s: add it to a step, or under Reference, as - [Title](%s) (KIND): what it is about\n"+
+					"and run go test ./test/repocheck -run TestPath -update",
+				name,
+				name,
+			)
 		}
 	}
 }
@@ -159,8 +166,12 @@ func TestTwoClicks(t *testing.T) {
 		{"report a vulnerability", "SECURITY.md", "vulnerability"},
 	} {
 		if !leadsTo(all, "README.md", task.page, task.word, 2) {
-			t.Errorf("%s: README.md does not lead to %s in two clicks, or the line of the link lacks %q",
-				task.what, task.page, task.word)
+			t.Errorf(
+				"%s: README.md does not lead to %s in two clicks, or the line of the link lacks %q",
+				task.what,
+				task.page,
+				task.word,
+			)
 		}
 	}
 }

@@ -55,7 +55,12 @@ func TestSettingsNameEveryVariable(t *testing.T) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(code)) {
 			if !listed[name] {
-				t.Errorf("%s has no row for %s: add one to a table with the head %q", settingsPage, name, head)
+				t.Errorf(
+					"%s has no row for %s: add one to a table with the head %q",
+					settingsPage,
+					name,
+					head,
+				)
 			}
 		}
 	}
@@ -140,8 +145,17 @@ func lastName(e ast.Expr) string {
 // scripts adds the variables that scripts and the Makefile read.
 func scripts(t *testing.T, names map[string]bool) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", "grep", "-hoE",
-		`(\$[({]?|environ(\.get\(|\[)")PORTCULLIS_[A-Z0-9_]+`, "--", "Makefile", "localstack", "infra")
+	cmd := exec.CommandContext(
+		t.Context(),
+		"git",
+		"grep",
+		"-hoE",
+		`(\$[({]?|environ(\.get\(|\[)")PORTCULLIS_[A-Z0-9_]+`,
+		"--",
+		"Makefile",
+		"localstack",
+		"infra",
+	)
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
@@ -261,14 +275,25 @@ func parameterTables(t *testing.T) string {
 			t.Errorf("template.yaml: %s has no description, or the test cannot read it", name)
 		}
 		var b strings.Builder
-		row(&b, quoted(name), limits(of), quoted(of("Default")), quoted(variablesOf(name, body)...), about)
+		row(
+			&b,
+			quoted(name),
+			limits(of),
+			quoted(of("Default")),
+			quoted(variablesOf(name, body)...),
+			about,
+		)
 		rowOf[name] = b.String()
 	}
 	var out strings.Builder
 	for _, m := range parameterGroup.FindAllStringSubmatch(head, -1) {
 		names := strings.Fields(strings.ReplaceAll(m[2], ",", " "))
 		slices.Sort(names)
-		fmt.Fprintf(&out, "### %s\n\n| parameter | values | default | variables | what it does |\n|---|---|---|---|---|\n", m[1])
+		fmt.Fprintf(
+			&out,
+			"### %s\n\n| parameter | values | default | variables | what it does |\n|---|---|---|---|---|\n",
+			m[1],
+		)
 		for _, name := range names {
 			out.WriteString(rowOf[name])
 		}
@@ -281,7 +306,8 @@ var parameterGroup = regexp.MustCompile(`Label: \{default: "([^"]*)"\}\s+Paramet
 
 // fieldOf returns a field of a parameter in flow style, as one line.
 func fieldOf(text, field string) string {
-	m := regexp.MustCompile(`(?s)\b` + field + `: ("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[.*?\]|[^,}\]]*)`).FindStringSubmatch(text)
+	m := regexp.MustCompile(`(?s)\b` + field + `: ("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[.*?\]|[^,}\]]*)`).
+		FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}
@@ -325,7 +351,8 @@ func variablesOf(parameter, body string) (names []string) {
 		} else if deep <= indent {
 			name = ""
 		}
-		if name != "" && name != versionVariable && uses.MatchString(line) && !slices.Contains(names, name) {
+		if name != "" && name != versionVariable && uses.MatchString(line) &&
+			!slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -251,7 +251,8 @@ func (h Health) approvals(rs *reasons) {
 	switch {
 	case h.Expired:
 		rs.add("approvals_unread", Failing,
-			"The gateway cannot read the approval records or the stops, and has no recent copy. Tools are locked as disabled_unknown. Every call is refused.", seeStore)
+			"The gateway cannot read the approval records or the stops, and has no recent copy. "+
+				"Tools are locked as disabled_unknown. Every call is refused.", seeStore)
 	case h.Approvals.Err != nil:
 		rs.add("approvals_unread", Degraded, "The approval records or the stops cannot be read. Searches use the last data that was read; calls are refused.", seeStore)
 	}

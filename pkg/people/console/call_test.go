@@ -41,7 +41,11 @@ func (h *fixture) callForm(page, arguments string) url.Values {
 // arguments. A form has an effect only once.
 func TestCallPage(t *testing.T) {
 	h := caller(t)
-	says(t, h.Page(http.StatusOK, "/admin/tools/web/read"), `admin/call?tool=web%3aread">Test call</a>`)
+	says(
+		t,
+		h.Page(http.StatusOK, "/admin/tools/web/read"),
+		`admin/call?tool=web%3aread">Test call</a>`,
+	)
 	says(t, h.Page(http.StatusOK, "/admin/try?query=wipe&servers=web"),
 		`admin/call?tool=web%3awipe&amp;agent=">Test call`)
 	says(t, h.small("/admin/call"), `<option value="web:wipe">`, "Show the arguments")
@@ -108,7 +112,11 @@ func TestCallPageRefuses(t *testing.T) {
 			t.Errorf("%s %q: %d, want %d", tt.field, tt.value, a.Status, tt.status)
 		}
 	}
-	says(t, h.Page(http.StatusNotFound, "/admin/call?tool=web:none"), "No tool is called “web:none”")
+	says(
+		t,
+		h.Page(http.StatusNotFound, "/admin/call?tool=web:none"),
+		"No tool is called “web:none”",
+	)
 	form = h.callForm(h.Page(http.StatusOK, "/admin/call?tool=web:read"), "{}")
 	h.Clock.Wait(10 * time.Minute)
 	if a := h.Submit("/admin/call", form); a.Status != http.StatusConflict || len(h.Sent()) > 0 {

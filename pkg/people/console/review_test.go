@@ -52,7 +52,16 @@ func TestDecide(t *testing.T) {
 	link := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send", "").Remediation
 	link = link[strings.LastIndex(link, "https://gate.example.com")+len("https://gate.example.com"):]
 	page := h.Page(http.StatusOK, link)
-	says(t, page, "mail:<b>send</b>", "pending approval", "1 of 1", "Agents see: Tool is disabled", "Queue:", "Approve <code ")
+	says(
+		t,
+		page,
+		"mail:<b>send</b>",
+		"pending approval",
+		"1 of 1",
+		"Agents see: Tool is disabled",
+		"Queue:",
+		"Approve <code ",
+	)
 	says(t, h.Page(http.StatusOK, link+"?view=raw"), "9007199254740993")
 	for _, step := range []struct {
 		press string

@@ -44,10 +44,21 @@ func TestServerPage(t *testing.T) {
 	h.Decide.Servers = control{}
 	h.Open()
 	page := h.small("/admin/servers/fs")
-	says(t, page, `href="../../admin/tools/fs/read_file`, `action="../../admin/tools/bulk"`,
-		`name="server" value="fs"`, "7 ok, <b class=\"flag\">2 failed</b>", ">22:00</time>",
-		"5, <b class=\"flag\">1 failed</b>; 95 of 100 took at most 210 ms", "body &lt;oops&gt;",
-		"log error, 3 times", "line 79 &lt;b&gt;", "line 30", `action="../../admin/servers/fs/sync"`)
+	says(
+		t,
+		page,
+		`href="../../admin/tools/fs/read_file`,
+		`action="../../admin/tools/bulk"`,
+		`name="server" value="fs"`,
+		"7 ok, <b class=\"flag\">2 failed</b>",
+		">22:00</time>",
+		"5, <b class=\"flag\">1 failed</b>; 95 of 100 took at most 210 ms",
+		"body &lt;oops&gt;",
+		"log error, 3 times",
+		"line 79 &lt;b&gt;",
+		"line 30",
+		`action="../../admin/servers/fs/sync"`,
+	)
 	lacks(t, page, "line 29", "mail:")
 	lacks(t, h.Page(http.StatusOK, "/admin/servers/old"), "/sync\"", "<table")
 	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
@@ -64,7 +75,11 @@ func TestServerPageElsewhere(t *testing.T) {
 	h := newFixture(t)
 	h.Decide.Dashboard = "https://charts.example.com/"
 	h.Decide.CallLinks = []decide.CallLink{
-		{Name: "Insights", Group: "/mcp", URL: "https://logs.example.com/"}, {Name: "Athena", URL: "https://athena.example.com/"},
+		{
+			Name:  "Insights",
+			Group: "/mcp",
+			URL:   "https://logs.example.com/",
+		}, {Name: "Athena", URL: "https://athena.example.com/"},
 	}
 	h.Open()
 	page := h.Page(http.StatusOK, "/admin/servers/fs")

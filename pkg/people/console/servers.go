@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -92,12 +93,13 @@ func syncMessage(r *http.Request, of string) string {
 	}
 	switch query.Get("sync") {
 	case "started":
-		return "A sync of every enabled server was started in another process. With many servers it may take some " +
-			"minutes. Load this page again later to see the result."
+		return "A sync of every enabled server was started in another process. With many servers " +
+			"it may take some minutes. Load this page again later to see the result."
 	case "done":
 		fresh, _ := strconv.Atoi(query.Get("new"))
 		changed, _ := strconv.Atoi(query.Get("changed"))
-		return "The sync of " + of + " is done: " + text.Count(fresh, "new item") + ", " + text.Count(changed, "changed one") + "."
+		return fmt.Sprintf("The sync of %s is done: %s, %s.",
+			of, text.Count(fresh, "new item"), text.Count(changed, "changed one"))
 	}
 	return ""
 }

@@ -146,7 +146,9 @@ func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, e
 
 // knownAgent returns the agent with a known name, or the agent of a signer with this ARN. ok is
 // false if there is none.
-func (d *Service) knownAgent(ctx context.Context, id string) (a identity.Agent, ok bool, err error) {
+func (d *Service) knownAgent(
+	ctx context.Context, id string,
+) (a identity.Agent, ok bool, err error) {
 	known, err := d.Agents(ctx)
 	if err != nil {
 		return identity.Agent{}, false, err

@@ -36,7 +36,13 @@ func (*control) Messages(server string, after int64) []upstream.Message {
 }
 
 func (*control) Activity(string) upstream.Activity {
-	return upstream.Activity{Loads: 2, FailedLoads: 1, Calls: 3, P95: 41.6, LastError: "http status 500"}
+	return upstream.Activity{
+		Loads:       2,
+		FailedLoads: 1,
+		Calls:       3,
+		P95:         41.6,
+		LastError:   "http status 500",
+	}
 }
 
 func (c *control) Restart(server string) int {

@@ -16,7 +16,10 @@ func TestDocs(t *testing.T) {
 	require.OK(t, err)
 	blocks := regexp.MustCompile("(?s)```cedar\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
 	if len(blocks) != 13 {
-		t.Errorf("docs/write-policy.md has %d Cedar blocks, want 3 examples and ten policies", len(blocks))
+		t.Errorf(
+			"docs/write-policy.md has %d Cedar blocks, want 3 examples and ten policies",
+			len(blocks),
+		)
 	}
 	for _, b := range blocks {
 		if _, err := Parse([]byte(b[1])); err != nil {
