@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -69,7 +68,7 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 // writeCommand writes the help of a command and its subcommands, with examples and flags.
 func writeCommand(w *strings.Builder, c *kong.Node, common []flagKey) {
-	fmt.Fprintf(w, "\n## portcullis %s\n\n%s", c.Name, wrapped(c.Help))
+	fmt.Fprintf(w, "\n## portcullis %s\n\n%s", c.Name, golden.Wrap(c.Help))
 	writeDetail(w, c.Detail)
 	leaves := []*kong.Node{c}
 	if !c.Leaf() {
@@ -173,7 +172,7 @@ func writeFlags(w *strings.Builder, leaves []*kong.Node, common []flagKey) {
 		fmt.Fprintf(w, "| `%s`%s | %s |\n", k.text, only, cell(k.help))
 	}
 	if len(also) > 0 {
-		fmt.Fprintf(w, "\n%s", wrapped("And "+strings.Join(also, ", ")+"."))
+		fmt.Fprintf(w, "\n%s", golden.Wrap("And "+strings.Join(also, ", ")+"."))
 	}
 }
 
@@ -195,7 +194,7 @@ func writeDetail(w *strings.Builder, detail string) {
 	flush := func() {
 		text := strings.Join(prose, " ")
 		if text = strings.TrimSuffix(strings.TrimSuffix(text, "Examples:"), "Example:"); text != "" {
-			fmt.Fprintf(w, "\n%s", wrapped(text))
+			fmt.Fprintf(w, "\n%s", golden.Wrap(text))
 		}
 		if block = slices.DeleteFunc(block, func(s string) bool { return strings.TrimSpace(s) == "" }); len(block) > 0 {
 			fmt.Fprintf(w, "\n```sh\n%s\n```\n", strings.Join(block, "\n"))
@@ -217,25 +216,4 @@ func writeDetail(w *strings.Builder, detail string) {
 		}
 	}
 	flush()
-}
-
-// wrapped returns a paragraph in lines of at most 100 columns.
-func wrapped(s string) string {
-	var out strings.Builder
-	n := 0
-	for _, word := range strings.Fields(s) {
-		width := utf8.RuneCountInString(word)
-		switch {
-		case n == 0:
-		case n+1+width > 100:
-			out.WriteByte('\n')
-			n = 0
-		default:
-			out.WriteByte(' ')
-			n++
-		}
-		out.WriteString(word)
-		n += width
-	}
-	return out.String() + "\n"
 }

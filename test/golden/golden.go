@@ -10,8 +10,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,35 +42,3 @@ func JSON(t testing.TB, path, got string) {
 	}
 	Check(t, path, b.String()+"\n")
 }
-
-// Parts is [Check] for the generated parts of a page, by name. In the page, a part is between the
-// lines <!-- begin NAME --> and <!-- end -->. The page must have each part, and no other.
-func Parts(t testing.TB, path string, parts map[string]string) {
-	t.Helper()
-	page, err := os.ReadFile(path)
-	require.OK(t, err)
-	found := map[string]bool{}
-	text := part.ReplaceAllStringFunc(string(page), func(s string) string {
-		name := part.FindStringSubmatch(s)[1]
-		got, ok := parts[name]
-		if !ok || found[name] {
-			t.Errorf("%s has the part %q, which is unknown or there twice: remove it", path, name)
-			return s
-		}
-		found[name] = true
-		return "<!-- begin " + name + " -->\n\n" + strings.TrimSpace(got) + "\n\n<!-- end -->"
-	})
-	for name := range parts {
-		if !found[name] {
-			t.Errorf(
-				"%s lacks the part %q: add the lines <!-- begin %s --> and <!-- end -->",
-				path,
-				name,
-				name,
-			)
-		}
-	}
-	Check(t, path, text)
-}
-
-var part = regexp.MustCompile(`(?s)<!-- begin ([^\n]*?) -->.*?<!-- end -->`)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
 const (
@@ -49,7 +51,7 @@ func TestMarkdown(t *testing.T) {
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fence = !fence
 			}
-			if !fence && (strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ")) {
+			if !fence && (strings.HasPrefix(line, "// docs/code-map.md lists each package with the first sentence of its comment.
 				t.Errorf("%s:%d is a merge marker", path, i+1)
 			}
 			words := strings.Fields(line) // a single word is a URL or a command that cannot be broken
@@ -92,6 +94,7 @@ func packageComments(t *testing.T) map[string]string {
 	return all
 }
 
+<<<<<<< HEAD
 // rows returns the cells of the table whose head starts with the given cell.
 func rows(t *testing.T, page, head string) [][]string {
 	t.Helper()
@@ -114,10 +117,13 @@ func rows(t *testing.T, page, head string) [][]string {
 }
 
 // docs/code-map.md lists each package with the first sentence of its comment.
+=======
+// docs/architecture.md lists each package with the first sentence of its comment.
+>>>>>>> 73f75a09 (docs: add pages of the agents' tools and of the HTTP API)
 func TestArchitecturePackages(t *testing.T) {
 	page, comments := pages(t)["docs/code-map.md"], packageComments(t)
 	listed := map[string]bool{}
-	for _, cells := range rows(t, page, "package") {
+	for _, cells := range golden.Rows(t, page, "| package |") {
 		dir := strings.Trim(cells[0], "`")
 		listed[dir] = true
 		if want := synopsis(comments[dir]); cells[1] != want {
@@ -154,7 +160,7 @@ func synopsis(comment string) string {
 // Each word of the glossary occurs in the comment of the package that the glossary names for it.
 func TestArchitectureGlossary(t *testing.T) {
 	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
-	table := rows(t, page, "word")
+	table := golden.Rows(t, page, "| word |")
 	words := make([]string, 0, len(table))
 	for _, cells := range table {
 		word, dir := cells[0], strings.Trim(cells[2], "`")

@@ -42,7 +42,7 @@ func TestSettingsNameEveryVariable(t *testing.T) {
 			if at < 0 {
 				break
 			}
-			for _, cells := range rows(t, page[at:], head) {
+			for _, cells := range golden.Rows(t, page[at:], "| "+head+" |") {
 				for _, name := range regexp.MustCompile("[A-Z0-9_]+").FindAllString(cells[0], -1) {
 					if listed[name] || !code[name] {
 						t.Errorf("%s has a row for %s, which has a row already, or which nothing "+
@@ -55,12 +55,8 @@ func TestSettingsNameEveryVariable(t *testing.T) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(code)) {
 			if !listed[name] {
-				t.Errorf(
-					"%s has no row for %s: add one to a table with the head %q",
-					settingsPage,
-					name,
-					head,
-				)
+				t.Errorf("%s has no row for %s: add one to a table with the head %q",
+					settingsPage, name, head)
 			}
 		}
 	}
@@ -145,17 +141,9 @@ func lastName(e ast.Expr) string {
 // scripts adds the variables that scripts and the Makefile read.
 func scripts(t *testing.T, names map[string]bool) {
 	t.Helper()
-	cmd := exec.CommandContext(
-		t.Context(),
-		"git",
-		"grep",
-		"-hoE",
+	cmd := exec.CommandContext(t.Context(), "git", "grep", "-hoE",
 		`(\$[({]?|environ(\.get\(|\[)")PORTCULLIS_[A-Z0-9_]+`,
-		"--",
-		"Makefile",
-		"localstack",
-		"infra",
-	)
+		"--", "Makefile", "localstack", "infra")
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
@@ -275,25 +263,16 @@ func parameterTables(t *testing.T) string {
 			t.Errorf("template.yaml: %s has no description, or the test cannot read it", name)
 		}
 		var b strings.Builder
-		row(
-			&b,
-			quoted(name),
-			limits(of),
-			quoted(of("Default")),
-			quoted(variablesOf(name, body)...),
-			about,
-		)
+		sets := quoted(variablesOf(name, body)...)
+		row(&b, quoted(name), limits(of), quoted(of("Default")), sets, about)
 		rowOf[name] = b.String()
 	}
 	var out strings.Builder
 	for _, m := range parameterGroup.FindAllStringSubmatch(head, -1) {
 		names := strings.Fields(strings.ReplaceAll(m[2], ",", " "))
 		slices.Sort(names)
-		fmt.Fprintf(
-			&out,
-			"### %s\n\n| parameter | values | default | variables | what it does |\n|---|---|---|---|---|\n",
-			m[1],
-		)
+		fmt.Fprintf(&out, "### %s\n\n| parameter | values | default | variables | what it does |\n"+
+			"|---|---|---|---|---|\n", m[1])
 		for _, name := range names {
 			out.WriteString(rowOf[name])
 		}
@@ -306,12 +285,12 @@ var parameterGroup = regexp.MustCompile(`Label: \{default: "([^"]*)"\}\s+Paramet
 
 // fieldOf returns a field of a parameter in flow style, as one line.
 func fieldOf(text, field string) string {
-	m := regexp.MustCompile(`(?s)\b` + field + `: ("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[.*?\]|[^,}\]]*)`).
-		FindStringSubmatch(text)
+	value := `("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[.*?\]|[^,}\]]*)`
+	m := regexp.MustCompile(`(?s)\b` + field + `: ` + value).FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}
-	value := strings.Join(strings.Fields(m[1]), " ")
+	value = strings.Join(strings.Fields(m[1]), " ")
 	switch {
 	case strings.HasPrefix(value, "'"):
 		value = strings.ReplaceAll(strings.Trim(value, "'"), "''", "'")
@@ -326,8 +305,8 @@ func limits(of func(field string) string) string {
 	switch allowed := strings.Trim(of("AllowedValues"), "[]"); {
 	case allowed != "":
 		var all []string
-		for _, m := range regexp.MustCompile(`"([^"]*)"|[^", ]+`).FindAllStringSubmatch(allowed, -1) {
-			all = append(all, strings.Trim(m[0], `"`))
+		for _, value := range regexp.MustCompile(`"[^"]*"|[^", ]+`).FindAllString(allowed, -1) {
+			all = append(all, strings.Trim(value, `"`))
 		}
 		return quoted(all...)
 	case of("MinValue") != "":
@@ -346,16 +325,17 @@ func variablesOf(parameter, body string) (names []string) {
 	name, indent := "", 0
 	for line := range strings.Lines(body) {
 		deep := len(line) - len(strings.TrimLeft(line, " "))
-		if m := regexp.MustCompile(`^ +((?:PORTCULLIS|OTEL)_\w+):`).FindStringSubmatch(line); m != nil {
+		if m := assignment.FindStringSubmatch(line); m != nil {
 			name, indent = m[1], deep
 		} else if deep <= indent {
 			name = ""
 		}
-		if name != "" && name != versionVariable && uses.MatchString(line) &&
-			!slices.Contains(names, name) {
+		if name != "" && name != versionVariable && uses.MatchString(line) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
+
+var assignment = regexp.MustCompile(`^ +((?:PORTCULLIS|OTEL)_\w+):`)
