@@ -51,7 +51,7 @@ func TestMarkdown(t *testing.T) {
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fence = !fence
 			}
-			if !fence && (strings.HasPrefix(line, "// docs/code-map.md lists each package with the first sentence of its comment.
+			if !fence && (strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ")) {
 				t.Errorf("%s:%d is a merge marker", path, i+1)
 			}
 			words := strings.Fields(line) // a single word is a URL or a command that cannot be broken
@@ -94,32 +94,7 @@ func packageComments(t *testing.T) map[string]string {
 	return all
 }
 
-<<<<<<< HEAD
-// rows returns the cells of the table whose head starts with the given cell.
-func rows(t *testing.T, page, head string) [][]string {
-	t.Helper()
-	_, table, ok := strings.Cut(page, "| "+head+" |")
-	if !ok {
-		t.Fatalf("no table with the head %q", head)
-	}
-	var all [][]string
-	for _, line := range strings.Split(table, "\n")[2:] {
-		if !strings.HasPrefix(line, "|") {
-			break
-		}
-		var cells []string
-		for _, c := range strings.Split(strings.Trim(line, "|"), "|") {
-			cells = append(cells, strings.TrimSpace(c))
-		}
-		all = append(all, cells)
-	}
-	return all
-}
-
 // docs/code-map.md lists each package with the first sentence of its comment.
-=======
-// docs/architecture.md lists each package with the first sentence of its comment.
->>>>>>> 73f75a09 (docs: add pages of the agents' tools and of the HTTP API)
 func TestArchitecturePackages(t *testing.T) {
 	page, comments := pages(t)["docs/code-map.md"], packageComments(t)
 	listed := map[string]bool{}
@@ -157,23 +132,31 @@ func synopsis(comment string) string {
 	return strings.NewReplacer("[", "", "]", "").Replace(sentence)
 }
 
-// Each word of the glossary occurs in the comment of the package that the glossary names for it.
-func TestArchitectureGlossary(t *testing.T) {
-	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
-	table := golden.Rows(t, page, "| word |")
-	words := make([]string, 0, len(table))
+// Each term of the glossary has one sentence and a page. If it has a package, the comment of the
+// package uses the term.
+func TestGlossary(t *testing.T) {
+	page, comments := pages(t)["docs/glossary.md"], packageComments(t)
+	table := golden.Rows(t, page, "| term |")
+	terms := make([]string, 0, len(table))
 	for _, cells := range table {
-		word, dir := cells[0], strings.Trim(cells[2], "`")
-		words = append(words, word)
-		comment, ok := comments[dir]
-		if !ok {
-			t.Errorf("%s: no package %s", word, dir)
-		} else if !regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(word) + `(s|es)?\b`).MatchString(comment) {
-			t.Errorf("the comment of %s does not use the word %q of the glossary", dir, word)
+		term, dir := strings.ToLower(cells[0]), strings.Trim(cells[3], "`")
+		terms = append(terms, term)
+		words := len(strings.Fields(cells[1]))
+		if words > 25 || words < 3 || strings.Contains(cells[1], ". ") {
+			t.Errorf("%s: want a meaning of one sentence, with at most 25 words", term)
+		}
+		if !strings.Contains(cells[2], "](") {
+			t.Errorf("%s: want a link to a page", term)
+		}
+		uses := regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(term) + `(s|es)?\b`)
+		if comment, ok := comments[dir]; dir != "" && !ok {
+			t.Errorf("%s: no package %s", term, dir)
+		} else if dir != "" && !uses.MatchString(comment) {
+			t.Errorf("the comment of %s does not use the term %q of the glossary", dir, term)
 		}
 	}
-	if !slices.IsSortedFunc(words, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
-		t.Errorf("the glossary is not in alphabetical order: %q", words)
+	if !slices.IsSorted(terms) || len(slices.Compact(slices.Clone(terms))) != len(terms) {
+		t.Errorf("the glossary is not in alphabetical order, or has a term twice: %q", terms)
 	}
 }
 
