@@ -25,9 +25,9 @@ type fileServer struct {
 	TransportType     *string              `json:"transportType,omitempty" jsonschema_description:"The same as type, as some programs name it."`
 	URL               *string              `json:"url,omitempty" jsonschema:"pattern=^https?://" jsonschema_description:"The server's MCP endpoint: http or https, without user and password."`
 	Command           *string              `json:"command,omitempty" jsonschema:"minLength=1" jsonschema_description:"The program that is the server, instead of a url. Only portcullis serve --allow-commands starts it, never AWS."`
-	Args              []string             `json:"args,omitempty" jsonschema_description:"Its arguments. The program gets them unchanged: the gateway replaces nothing."`
-	Env               map[string]string    `json:"env,omitempty" jsonschema_description:"Its environment, in addition to these variables of the gateway: PATH, HOME, LANG, TMPDIR, the variables for proxies, certificates and registries, and the names in gateway.programs.env. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
-	Cwd               *string              `json:"cwd,omitempty" jsonschema_description:"Its working directory; the default is the gateway's."`
+	Args              []string             `json:"args,omitempty" jsonschema_description:"The arguments of the program. The program gets them unchanged: the gateway replaces nothing."`
+	Env               map[string]string    `json:"env,omitempty" jsonschema_description:"The environment of the program, in addition to these variables of the gateway: PATH, HOME, LANG, TMPDIR, the variables for proxies, certificates and registries, and the names in gateway.programs.env. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
+	Cwd               *string              `json:"cwd,omitempty" jsonschema_description:"The working directory of the program; the default is the gateway's."`
 	Headers           map[string]string    `json:"headers,omitempty" jsonschema_description:"HTTP headers of each request to the server. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
 	Auth              *fileAuth            `json:"auth,omitempty" jsonschema_description:"How the gateway signs in to a server that requires OAuth. Without it the gateway uses the metadata of the server."`
 	Enabled           *bool                `json:"enabled,omitempty" jsonschema:"default=true" jsonschema_description:"false: the gateway does not use the server, and shows its tools as server_disabled."`
@@ -42,9 +42,9 @@ type fileServer struct {
 	Timeout           *string              `json:"timeout,omitempty" jsonschema:"default=20s" jsonschema_description:"The longest that one call may take, as a duration such as 1500ms, 20s or 5m; at most 10m, and at most 20s where the gateway cannot stream its answers."`
 	Required          *bool                `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: if this server does not load, the sync fails and the old catalog stays."`
 	BehindProxy       *string              `json:"behind_proxy,omitempty" jsonschema:"enum=envoy" jsonschema_description:"The proxy in front of the server. Its headers distinguish an authorization outage from a denial."`
-	Session           *string              `json:"session,omitempty" jsonschema:"enum=agent,enum=shared,default=agent" jsonschema_description:"For a server that keeps sessions: agent: each agent, and each user of an agent, has its own session. shared: all agents share one session, and each sees what the others left there."`
+	Session           *string              `json:"session,omitempty" jsonschema:"enum=agent,enum=shared,default=agent" jsonschema_description:"For a server that keeps sessions. agent: each agent, and each user of an agent, has its own session. shared: all agents share one session, and each sees what the others left there."`
 	Protocol          *string              `json:"protocol,omitempty" jsonschema:"enum=auto,enum=2025-11-25,default=auto" jsonschema_description:"auto: the newest protocol that the server speaks. 2025-11-25: this handshake protocol or an older one, even if the server speaks a newer one."`
-	Elicitation       *string              `json:"elicitation,omitempty" jsonschema:"enum=relay,enum=replay,enum=off,default=relay" jsonschema_description:"What the server may ask the client while a tool runs: relay: what the gateway can pass on. replay: also for clients whose calls cannot be held open; the gateway then calls a read-only or idempotent tool again with the answer. off: nothing."`
+	Elicitation       *string              `json:"elicitation,omitempty" jsonschema:"enum=relay,enum=replay,enum=off,default=relay" jsonschema_description:"What the server may ask the client while a tool runs. relay: what the gateway can pass on. replay: also for clients whose calls cannot be held open; the gateway then calls a read-only or idempotent tool again with the answer. off: nothing."`
 	Annotations       map[string]fileHints `json:"annotations,omitempty" jsonschema_description:"Hints that replace the server's own, by glob over names without the server. Every match applies, and a later one wins."`
 }
 
@@ -68,8 +68,8 @@ type fileTools struct {
 
 // fileReview is the member review.
 type fileReview struct {
-	Remember *string `json:"remember,omitempty" jsonschema:"enum=ask,enum=auto,default=ask" jsonschema_description:"For a definition that a server returns to and that a person approved earlier: ask: it waits, and people see who approved it and when. auto: it is approved again."`
-	Findings *string `json:"findings,omitempty" jsonschema:"enum=show,enum=wait,default=show" jsonschema_description:"For a definition with a severe finding: show: people see it. wait: the tool also waits until a person approves this definition, for every value of approval."`
+	Remember *string `json:"remember,omitempty" jsonschema:"enum=ask,enum=auto,default=ask" jsonschema_description:"For a definition that a server returns to and that a person approved earlier. ask: it waits, and people see who approved it and when. auto: it is approved again."`
+	Findings *string `json:"findings,omitempty" jsonschema:"enum=show,enum=wait,default=show" jsonschema_description:"For a definition with a severe finding. show: people see it. wait: the tool also waits until a person approves this definition, for every value of approval."`
 	FourEyes *string `json:"four_eyes,omitempty" jsonschema:"enum=off,enum=destructive,enum=all,default=off" jsonschema_description:"all: two people approve each definition of every tool, prompt and resource, and both sign in with the issuer. destructive: only tools of that tier take two people, and the server itself sets the hint that decides the tier, unless annotations sets it. If people do not sign in with an issuer, nobody can approve these definitions."`
 }
 
@@ -102,9 +102,9 @@ type fileNotify struct {
 // fileGateway is the member gateway.
 type fileGateway struct {
 	Mode     *string `json:"mode,omitempty" jsonschema:"enum=search,enum=direct,default=search" jsonschema_description:"search: agents see six tools and find the rest. direct: agents see the tools themselves, as server__tool."`
-	Prefix   *bool   `json:"prefix,omitempty" jsonschema:"default=true" jsonschema_description:"false: direct mode shows the tools of the one server under their own names."`
-	Notice   *string `json:"notice,omitempty" jsonschema:"enum=best,enum=zero,default=best" jsonschema_description:"When an answer mentions locked tools that were not requested: best: if no callable tool matched, or a locked tool matched better than all of them. zero: only if no callable tool matched."`
-	Locked   *string `json:"locked,omitempty" jsonschema:"enum=error,enum=result,default=error" jsonschema_description:"How the call of a locked tool is answered: error: with isError. result: with the same text and without isError, for clients that count errors."`
+	Prefix   *bool   `json:"prefix,omitempty" jsonschema:"default=true" jsonschema_description:"false: direct mode shows the tools of the only server under their own names."`
+	Notice   *string `json:"notice,omitempty" jsonschema:"enum=best,enum=zero,default=best" jsonschema_description:"When an answer mentions locked tools that were not requested. best: if no callable tool matched, or a locked tool matched better than all of them. zero: only if no callable tool matched."`
+	Locked   *string `json:"locked,omitempty" jsonschema:"enum=error,enum=result,default=error" jsonschema_description:"How the call of a locked tool is answered. error: with isError. result: with the same text and without isError, for clients that count errors."`
 	Requests *bool   `json:"requests,omitempty" jsonschema_description:"Whether agents may request access to locked tools, so that a person decides: in search mode with one more tool, request_access, and by a link or their client's dialog. Default: true where an approver can sign in at /admin, otherwise false."`
 	Ranking  *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
 	Answers  *string `json:"answers,omitempty" jsonschema:"enum=json,enum=lines,default=json" jsonschema_description:"The form of the results of retrieve_tools: json, or lines: one line for each tool, which takes fewer tokens."`
@@ -115,7 +115,7 @@ type fileGateway struct {
 
 // filePrograms is the member programs of gateway.
 type filePrograms struct {
-	MaxPerAgent *int `json:"max_per_agent,omitempty" jsonschema:"minimum=1,maximum=64,default=24" jsonschema_description:"The most processes that run for one agent, over all servers. If every caller is the same agent, as with PORTCULLIS_AUTH=none: for one client session. When an agent needs one more, its longest idle process ends."`
+	MaxPerAgent *int `json:"max_per_agent,omitempty" jsonschema:"minimum=1,maximum=64,default=24" jsonschema_description:"The most processes that run for one agent, over all servers. If every caller is the same agent, as with PORTCULLIS_AUTH=none: for one client session. If an agent needs one more, its longest idle process ends."`
 
 	Env []string `json:"env,omitempty" jsonschema:"pattern=^[A-Za-z_][A-Za-z0-9_]*$" jsonschema_description:"Names of variables of the gateway that every program gets, in addition to the variables for proxies, certificates and registries. The env of a server wins."`
 }
