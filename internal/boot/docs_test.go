@@ -3,52 +3,11 @@ package boot
 import (
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
-
-func TestSettingsOfAccessAreDocumented(t *testing.T) {
-	page := pages(
-		t,
-		"authentication",
-		"authentication-reference",
-		"issuer",
-		"agent-tokens",
-		"people",
-	)
-	known := append(
-		[]string{
-			"PORTCULLIS_AUTH",
-			"PORTCULLIS_BASE_URL",
-			"PORTCULLIS_ADMIN_URL",
-			sealKeySetting,
-			clientName,
-			secretName,
-			signInName,
-		},
-		issuerNames...)
-	for _, names := range accessNames() {
-		known = append(known, names...)
-	}
-	for _, name := range known {
-		if !strings.Contains(page, "`"+name+"`") {
-			t.Errorf("%s is not documented", name)
-		}
-	}
-	named := regexp.MustCompile(`PORTCULLIS_[A-Z0-9_]+`).FindAllString(page, -1)
-	if len(named) == 0 {
-		t.Fatal("the pages name no setting: the pattern is broken")
-	}
-	for _, name := range named {
-		// only commands read PORTCULLIS_TOKEN
-		if !slices.Contains(known, name) && name != "PORTCULLIS_TOKEN" {
-			t.Errorf("%s is documented, but no program reads it", name)
-		}
-	}
-}
 
 // Load accepts the environments of the pages, one for each issuer, without their comments and
 // quotes.

@@ -30,6 +30,7 @@ const (
 
 // The tables of docs/settings.md name each environment variable that a program or a test reads, and
 // no other. A third table has variables that only libraries read, so the code does not name them.
+// No other page names a variable that nothing reads.
 func TestSettingsNameEveryVariable(t *testing.T) {
 	programs, tests := variables(t)
 	scripts(t, tests)
@@ -65,7 +66,17 @@ func TestSettingsNameEveryVariable(t *testing.T) {
 		delete(tests, name)
 	}
 	compare("development variable", tests)
+	for path, text := range pages(t) {
+		for _, m := range mentioned.FindAllStringSubmatch(text, -1) {
+			isSecretOfCI := m[1] != ""
+			if !isSecretOfCI && !programs[m[2]] && !tests[m[2]] {
+				t.Errorf("%s names %s, which nothing reads", path, m[2])
+			}
+		}
+	}
 }
+
+var mentioned = regexp.MustCompile(`(secrets\.)?\b(PORTCULLIS_[A-Z0-9_]*[A-Z0-9])\b`)
 
 // variables returns the environment variables of programs and of tests.
 func variables(t *testing.T) (programs, tests map[string]bool) {

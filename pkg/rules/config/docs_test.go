@@ -1,9 +1,7 @@
 package config
 
 import (
-	"reflect"
 	"regexp"
-	"strings"
 	"testing"
 )
 
@@ -19,18 +17,6 @@ func TestConfigsOfTheDocs(t *testing.T) {
 			t.Errorf("%v in\n%s", err, b[1])
 		} else if len(cfg.Warnings) > 0 {
 			t.Errorf("%v in\n%s", cfg.Warnings, b[1])
-		}
-	}
-}
-
-func TestDocsNameEveryKey(t *testing.T) {
-	doc := string(read(t, "../../../docs/config.md"))
-	for _, v := range []any{fileServer{}, fileHints{}, fileTools{}, fileReview{}, fileGateway{}, fileAudit{}, fileStop{}, fileNotify{}} {
-		for i := range reflect.TypeOf(v).NumField() {
-			key, _, _ := strings.Cut(reflect.TypeOf(v).Field(i).Tag.Get("json"), ",")
-			if !strings.Contains(doc, "`"+key) {
-				t.Errorf("docs/config.md does not name the key %s", key)
-			}
 		}
 	}
 }
