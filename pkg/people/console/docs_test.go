@@ -83,18 +83,41 @@ func TestHTTPPage(t *testing.T) {
 		if strings.HasSuffix(name, "InputBody") {
 			continue // the operation has its fields
 		}
-		fmt.Fprintf(&objects, "### Object %s\n\n"+
-			"| field | type | what it contains |\n|---|---|---|\n", name)
-		s := doc.Components.Schemas[name]
-		for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
-			p := s.Properties[key]
-			fmt.Fprintf(&objects, "| `%s` | %s | %s |\n", key, p.kind(), cell(p.Description))
-		}
-		objects.WriteString("\n")
+		fmt.Fprintf(&objects, "### Object %s\n\n", name)
+		objects.WriteString(doc.Components.Schemas[name].fields())
 	}
 	golden.Parts(t, apiPage, map[string]string{
 		"index": index.String(), "operations": operations.String(), "objects": objects.String(),
 	})
+}
+
+// fields returns a table of an object's fields, and a list of the fields that need no explanation.
+func (s schema) fields() string {
+	var table strings.Builder
+	var others []string
+	for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
+		p := s.Properties[key]
+		kind := cmp.Or(p.kind(), "any value")
+		if p.Description == "" {
+			others = append(others, "`"+key+"` "+kind)
+			continue
+		}
+		if table.Len() == 0 {
+			table.WriteString("| field | type | what it contains |\n|---|---|---|\n")
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", key, kind, cell(p.Description))
+	}
+	if table.Len() > 0 {
+		table.WriteString("\n")
+	}
+	if len(others) > 0 {
+		more := "Fields: "
+		if table.Len() > 0 {
+			more = "Other fields: "
+		}
+		table.WriteString(golden.Wrap(more+strings.Join(others, "; ")+".") + "\n")
+	}
+	return table.String()
 }
 
 // who returns the role of a row in words.
