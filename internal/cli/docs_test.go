@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -23,11 +22,6 @@ func TestToolsetsPage(t *testing.T) {
 			t.Errorf("the page does not name %s", name)
 		}
 	}
-	if block := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(string(page)); block == nil {
-		t.Error("the page shows no config")
-	} else if _, err := config.Parse([]byte(block[1])); err != nil {
-		t.Errorf("the page's config: %v", err)
-	}
 	examples := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```text\n(.*?)\n```").FindAllStringSubmatch(string(page), -1)
 	if len(examples) != strings.Count(string(page), "```sh\n") || len(examples) == 0 {
 		t.Fatalf("%d of %d examples have an answer", len(examples), strings.Count(string(page), "```sh\n"))
@@ -39,5 +33,45 @@ func TestToolsetsPage(t *testing.T) {
 		if err != nil || !strings.Contains(string(out), x[2]) {
 			t.Errorf("%s\nprints no %s (%v):\n%s", script, x[2], err, out)
 		}
+	}
+}
+
+// The program accepts each command line in the blocks of the pages: its command, flags and
+// arguments. docs/commands.md is generated.
+func TestCommandLinesOfTheDocs(t *testing.T) {
+	block := regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```")
+	line := regexp.MustCompile(`(?m)(?:^|[\s("'])portcullis ([a-z][^#|>&;\n]*)`)
+	word := regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
+	paths, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	require.OK(t, err)
+	found := 0
+	for _, path := range append(paths, filepath.Join("..", "..", "README.md")) {
+		page, err := os.ReadFile(path)
+		require.OK(t, err)
+		if filepath.Base(path) == "commands.md" {
+			continue
+		}
+		commands := ""
+		for _, b := range block.FindAllStringSubmatch(string(page), -1) {
+			if b[1] == "" || b[1] == "sh" {
+				commands += strings.ReplaceAll(b[2], "\\\n", " ")
+			}
+		}
+		for _, m := range line.FindAllStringSubmatch(commands, -1) {
+			app, words := commandLine(t), word.FindAllString(m[1], -1)
+			if child(app.Model.Node, words[0]) == nil {
+				continue // the name of a unit or a user
+			}
+			found++
+			for i, w := range words {
+				words[i] = strings.Trim(w, `'")`)
+			}
+			if _, err := app.Parse(placeLast(app.Model.Node, words)); err != nil {
+				t.Errorf("%s: portcullis %s: %v", filepath.Base(path), m[1], err)
+			}
+		}
+	}
+	if found < 90 {
+		t.Errorf("the pages have %d command lines: the pattern is broken", found)
 	}
 }

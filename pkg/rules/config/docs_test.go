@@ -1,37 +1,45 @@
 package config
 
 import (
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
+// Parse accepts each config of the pages without a warning. A block without servers is a part of a
+// config.
 func TestConfigsOfTheDocs(t *testing.T) {
-	doc := string(read(t, "../../../docs/config.md"))
-	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(doc, -1)
-	if len(blocks) != 3 {
-		t.Errorf("docs/config.md has %d JSON blocks, want 3", len(blocks))
-	}
-	for _, b := range blocks {
-		cfg, err := Parse([]byte(b[1]))
-		if err != nil {
-			t.Errorf("%v in\n%s", err, b[1])
-		} else if len(cfg.Warnings) > 0 {
-			t.Errorf("%v in\n%s", cfg.Warnings, b[1])
+	pages, err := filepath.Glob("../../../docs/*.md")
+	require.OK(t, err)
+	found := 0
+	for _, page := range pages {
+		for _, b := range jsonBlock.FindAllStringSubmatch(string(read(t, page)), -1) {
+			text := b[1]
+			if !isConfig.MatchString(text) || strings.Contains(text, `{"portcullis": {`) {
+				continue // no config, or the file of a client
+			}
+			found++
+			if !strings.Contains(text, `"mcpServers"`) {
+				text = `{"mcpServers": {"payments": {"url": "https://pay.example.com/mcp"}}, ` +
+					strings.TrimPrefix(text, "{")
+			}
+			cfg, err := Parse([]byte(text))
+			if err != nil {
+				t.Errorf("%s: %v in\n%s", filepath.Base(page), err, text)
+			} else if len(cfg.Warnings) > 0 {
+				t.Errorf("%s: %v in\n%s", filepath.Base(page), cfg.Warnings, text)
+			}
 		}
+	}
+	if found < 10 {
+		t.Errorf("the pages have %d configs: the pattern is broken", found)
 	}
 }
 
-// The pages on requests and notices show parts of one config, without its servers.
-func TestConfigsOfUnlocking(t *testing.T) {
-	doc := string(read(t, "../../../docs/requests.md")) + string(read(t, "../../../docs/notify.md"))
-	blocks := regexp.MustCompile("(?s)```json\n\\{(.*?)```").FindAllStringSubmatch(doc, -1)
-	if len(blocks) != 2 {
-		t.Errorf("the pages have %d JSON blocks, want 2", len(blocks))
-	}
-	for _, b := range blocks {
-		cfg, err := Parse([]byte(`{"mcpServers": {"payments": {"url": "https://pay.example.com/mcp"}}, ` + b[1]))
-		if err != nil || len(cfg.Warnings) > 0 {
-			t.Errorf("%v in\n%s", err, b[1])
-		}
-	}
-}
+var (
+	jsonBlock = regexp.MustCompile("(?s)```json\n(.*?)```")
+	isConfig  = regexp.MustCompile(`^\{\s*"(mcpServers|gateway|tools|toolsets|notify|review|audit|stop)"|"mcpServers"`)
+)
