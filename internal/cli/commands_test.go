@@ -41,7 +41,8 @@ const commandsHead = `# Commands
 
 [Documentation](README.md) › Reference · Reference
 
-This page is generated from the program's help, ` + "`portcullis COMMAND --help`" + `.
+This page lists every command of the program, its flags and examples. Read it to look up a flag.
+It is generated from the program's help, ` + "`portcullis COMMAND --help`" + `.
 A command works on the gateway of the folder ` + "`--dir`" + `, or on the gateway at ` + "`--url`" + `
 with the credential in ` + "`PORTCULLIS_TOKEN`" + `. Without these flags it uses the first of these:
 

@@ -105,9 +105,9 @@ func writeFigures(w *bytes.Buffer, sets []*judgedSet) {
 
 [Documentation](README.md) › Reference · Reference
 
-Written by `+"`make bench-search`"+` and checked by a test: do not edit this page.
-This page measures the parameters of the ranking; [design/search.md](design/search.md) says why they
-have these values.
+This page measures the parameters of the ranking. Read it before you change one of them;
+[design/search.md](design/search.md) says why they have these values.
+`+"`make bench-search`"+` writes the page, and a test checks it: do not edit it.
 
 Four public query sets: the 47 (45 tools of 7 MCP servers, graded), bfcl (943 tools, 600 queries),
 metatool (199, 597), toolalpaca (94, 209). R@k is the share of a query's labelled tools among the
