@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -210,6 +211,8 @@ func (s schema) kind() string {
 	case s.Ref != "":
 		name := lastPart(s.Ref)
 		return fmt.Sprintf("[%s](#object-%s)", name, strings.ToLower(name))
+	case len(list) == len(decide.Codes()):
+		return "one of the [codes](#errors)"
 	case len(list) > 0:
 		return strings.Join(list, ", ")
 	case s.Items != nil:
