@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +34,33 @@ func TestToolsetsPage(t *testing.T) {
 		if err != nil || !strings.Contains(string(out), x[2]) {
 			t.Errorf("%s\nprints no %s (%v):\n%s", script, x[2], err, out)
 		}
+	}
+}
+
+// The command of the page on evaluation prints the text of the page with the demo, except the
+// number of bytes, which depends on the port.
+func TestEvaluatePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "evaluate.md"))
+	require.OK(t, err)
+	block := func(language string) string {
+		m := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(page)
+		if m == nil {
+			t.Fatalf("the page has no block of %s", language)
+		}
+		return string(m[1])
+	}
+	tasks := filepath.Join(t.TempDir(), "tasks.json")
+	require.OK(t, os.WriteFile(tasks, []byte(block("json")), 0o600))
+	dir := t.TempDir()
+	start(t, dir, "--demo")
+	command := strings.Fields(strings.Replace(block("sh"), "tasks.json", tasks, 1))
+	var out bytes.Buffer
+	env := &environment{getenv: func(string) string { return "" }, stdout: &out, stderr: &out}
+	require.OK(t, run(t.Context(), append(command[1:], "--dir", dir), env))
+	mask := regexp.MustCompile(`\d{3,} *`)
+	got, want := mask.ReplaceAllString(out.String(), "N "), mask.ReplaceAllString(block("text"), "N ")
+	if got != want {
+		t.Errorf("the command prints\n%s\nthe page says\n%s", got, want)
 	}
 }
 
