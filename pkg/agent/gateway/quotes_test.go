@@ -11,9 +11,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// docs/unlock.md quotes texts for agents word by word, with other line breaks.
+// docs/access-requests.md quotes texts for agents word by word, with other line breaks.
 func TestPageQuotesRequests(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/unlock.md")
+	page, err := os.ReadFile("../../../docs/access-requests.md")
 	require.OK(t, err)
 	block := regexp.MustCompile("(?ms)^```(.*?)\n(.*?)\n```")
 	var quotes []string
@@ -23,7 +23,7 @@ func TestPageQuotesRequests(t *testing.T) {
 		}
 	}
 	if len(quotes) < 4 {
-		t.Fatalf("docs/unlock.md quotes %q, want four answers first", quotes)
+		t.Fatalf("docs/access-requests.md quotes %q, want four answers first", quotes)
 	}
 	u := unlock(t)
 	id := regexp.MustCompile("R-[0-9A-Z]{8}")
