@@ -109,6 +109,30 @@ func TestKeyOfTheLastPage(t *testing.T) {
 	}
 }
 
+// A theme applies to every page, also without scripts, and if the system prefers another one.
+func TestTheme(t *testing.T) {
+	d := open(t, small())
+	const light, dark = "rgb(247, 247, 248)", "rgb(18, 19, 22)"
+	for _, tt := range []struct {
+		button          string
+		inLight, inDark string
+	}{{"Dark", dark, dark}, {"Light", light, light}, {"As the system", light, dark}} {
+		for _, scripts := range []bool{true, false} {
+			d.tab.Scripts(scripts)
+			d.tab.Goto("/admin/me")
+			d.tab.Loads(tt.button, func() { d.tab.ClickText("main button", tt.button) })
+			d.tab.Goto("/admin/tools")
+			for look, want := range map[int]string{0: tt.inLight, 1: tt.inDark} {
+				d.tab.Look(browsertest.Looks[look])
+				got := browsertest.Eval[string](d.tab, `getComputedStyle(document.body).backgroundColor`)
+				if got != want {
+					t.Errorf("%s in look %d, scripts %v: the page is %s, want %s", tt.button, look, scripts, got, want)
+				}
+			}
+		}
+	}
+}
+
 // allDecided checks the decision about each tool that was pending.
 func (d *fixture) allDecided(t *testing.T, severe []string, blocked string) {
 	t.Helper()

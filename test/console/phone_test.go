@@ -13,7 +13,11 @@ var phone = browsertest.Look{Name: "390-light", Width: 390, Height: 844, Zoom: 1
 
 // unreachable is an expression for the visible buttons of the form for decisions that are outside
 // the window or lower than 44 px.
-const unreachable = `[...document.querySelectorAll('#decide :is(button, summary):not(.hide)')].filter(e => e.checkVisibility()).map(e => [e.innerText, e.getBoundingClientRect()]).filter(([, r]) => r.top < 0 || r.bottom > innerHeight || r.left < 0 || r.right > innerWidth || r.height < 44).map(([text, r]) => text + JSON.stringify(r))`
+const unreachable = `[...document.querySelectorAll('#decide :is(button, summary):not(.hide)')].
+	filter(e => e.checkVisibility()).map(e => [e.innerText, e.getBoundingClientRect()]).
+	filter(([, r]) => r.top < 0 || r.bottom > innerHeight ||
+		r.left < 0 || r.right > innerWidth || r.height < 44).
+	map(([text, r]) => text + JSON.stringify(r))`
 
 // reachable checks the buttons on the page: a person sees exactly these without scrolling.
 func (d *fixture) reachable(want string) {
@@ -29,12 +33,10 @@ func (d *fixture) reachable(want string) {
 	if bad := browsertest.Eval[[]string](d.tab, unreachable); len(bad) > 0 {
 		d.T.Errorf("%s: %q", d.tab.Path(), bad)
 	}
-	if top := browsertest.Eval[float64](d.tab, `document.querySelector('.top').getBoundingClientRect().height`); top > 60 {
-		d.T.Errorf(
-			"%s: the header is %.0f px high, so it has more than one line",
-			d.tab.Path(),
-			top,
-		)
+	top := browsertest.Eval[float64](d.tab,
+		`document.querySelector('.top').getBoundingClientRect().height`)
+	if top > 60 {
+		d.T.Errorf("%s: the header is %.0f px high, not one line", d.tab.Path(), top)
 	}
 }
 
@@ -51,12 +53,12 @@ func TestPhone(t *testing.T) {
 	g.kim("/admin/requests/" + made.Requests[0].Request)
 	tab.Shot("phone-request")
 	g.reachable("More, Decline, 1 h, Approve for all")
-	for _, name := range []string{"send_mail", "pay"} {
+	for name, want := range map[string]string{
+		"send_mail": "More, Block, Approve", "pay": "More, Block",
+	} {
 		tab.Goto("/admin/tools/office/" + name)
 		tab.Shot("phone-review-" + name)
-		g.reachable(
-			map[string]string{"send_mail": "More, Block, Approve", "pay": "More, Block"}[name],
-		)
+		g.reachable(want)
 	}
 	call := someID.FindString(g.call(bot, "pay", `{"invoice":"7","amount":12.50}`).Text)
 	tab.Goto("/admin/requests/" + call)
@@ -66,10 +68,8 @@ func TestPhone(t *testing.T) {
 	tab.Click("#decide button.no") // without a reason, it asks for one
 	tab.Until("the reason has the focus", `document.activeElement.name === "reason"`)
 	tab.Shot("phone-decline")
-	above := browsertest.Eval[bool](
-		tab,
-		`document.activeElement.getBoundingClientRect().bottom <= document.querySelector("#decide button.no").getBoundingClientRect().top`,
-	)
+	above := browsertest.Eval[bool](tab, `document.activeElement.getBoundingClientRect().bottom <=
+		document.querySelector("#decide button.no").getBoundingClientRect().top`)
 	if !above {
 		t.Error("the reason is not above the buttons")
 	}
@@ -91,10 +91,7 @@ func TestPhone(t *testing.T) {
 	if again := g.call(bot, "send_mail", arguments); again.IsError {
 		t.Errorf("the retry after two taps: %s", again.Text)
 	}
-	t.Logf(
-		"2 taps, and %.1f s from the first to the answer of the retry",
-		time.Since(tapped).Seconds(),
-	)
+	t.Logf("2 taps, and %.1f s to the answer of the retry", time.Since(tapped).Seconds())
 }
 
 // Without scripts, a phone has the same buttons. To decline without a reason shows the field.

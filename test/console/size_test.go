@@ -1,12 +1,16 @@
 package console_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/fleettest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -18,6 +22,9 @@ const (
 	maxPage    = 60 << 10
 	maxHostile = 200 << 10
 )
+
+// maxVisit is the largest number of bytes that the first visit of the inbox transfers.
+const maxVisit = 32 << 10
 
 // No page is longer than 60 KB. All lists have pages, so more tools make none longer.
 func TestPageSizes(t *testing.T) {
@@ -37,6 +44,33 @@ func TestPageSizes(t *testing.T) {
 		}
 		t.Logf("bulk %-16s %6d bytes", status, len(a.Body))
 	}
+}
+
+// The first visit of the inbox transfers at most 32 KB: the page, the style and the scripts.
+func TestFirstVisit(t *testing.T) {
+	d, _ := large(t, local.Tools(t))
+	sum := 0
+	get := func(path string, site string) string {
+		a := d.Send(path, "", admintest.Browser, "Accept-Encoding: gzip, br, zstd",
+			"Sec-Fetch-Site: "+site)
+		var head strings.Builder
+		require.OK(t, a.Header.Write(&head))
+		sum += len(a.Body) + head.Len()
+		t.Logf("%-40s %6d bytes", path, len(a.Body)+head.Len())
+		z, err := gzip.NewReader(strings.NewReader(a.Body)) // fails if the answer is not compressed
+		require.OK(t, err)
+		body, err := io.ReadAll(z)
+		require.OK(t, err)
+		return string(body)
+	}
+	assets := regexp.MustCompile(`admin/assets/[^"]+`).FindAllString(get("/admin", "none"), -1)
+	for _, asset := range assets {
+		get("/"+asset, "same-origin")
+	}
+	if len(assets) != 3 || sum > maxVisit {
+		t.Errorf("%d bytes with %d assets, want at most %d with 3", sum, len(assets), maxVisit)
+	}
+	t.Logf("%d bytes", sum)
 }
 
 // Every page shows real definitions completely.

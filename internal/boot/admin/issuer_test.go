@@ -126,6 +126,10 @@ func TestSignInAtTheIssuer(t *testing.T) {
 			if typed := strings.Contains(page, "password"); !strings.Contains(page, "Sign in with 127.0.0.1:") || typed != strings.Contains(auth, "token") {
 				t.Errorf("the page: %s", page)
 			}
+			first, _, _ := strings.Cut(page, "<details")
+			if strings.Count(first, "<button") != 1 || strings.Contains(first, "password") {
+				t.Errorf("the page begins with more than one way to sign in: %s", page)
+			}
 			if len(b.kept) > 0 {
 				t.Errorf("the sign-in page set the cookies %v, want none", b.kept)
 			}

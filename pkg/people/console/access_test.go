@@ -79,10 +79,6 @@ func rows() map[string]row {
 		"POST /admin/logout":        {need: anybody, form: "x="},
 		"GET /admin/assets/{name}":  {need: anybody},
 
-		"POST /admin/me/keys":          {need: viewer, form: "keys=off"},
-		"POST /admin/me/revoke":        {need: viewer, form: "id=x"},
-		"POST /admin/me/revoke-others": {need: viewer, form: "x="},
-
 		"GET /admin/tools":       {need: viewer},
 		"POST /admin/tools":      {need: approver, form: "action=block&item=$id+$hash+$rev", json: `{"action":"block","items":[{"id":"$id","hash":"$hash"}]}`},
 		"POST /admin/tools/bulk": {need: approver, form: "action=block&item=$id+$hash+$rev"},
@@ -127,6 +123,7 @@ func rows() map[string]row {
 		"GET /admin/tokens/{id}/revoke":  {need: operator},
 		"POST /admin/tokens/{id}/revoke": {need: operator, form: "x=", json: "{}"},
 	}
+	maps.Copy(out, ownRows())
 	maps.Copy(out, requestRows())
 	maps.Copy(out, serverRows())
 	for _, kind := range []string{"tool", "prompt", "resource"} {
@@ -144,6 +141,16 @@ func rows() map[string]row {
 		}
 	}
 	return out
+}
+
+// ownRows are the rows of forms of people about themselves.
+func ownRows() map[string]row {
+	return map[string]row{
+		"POST /admin/me/keys":          {need: viewer, form: "keys=off"},
+		"POST /admin/me/theme":         {need: viewer, form: "theme=dark"},
+		"POST /admin/me/revoke":        {need: viewer, form: "id=x"},
+		"POST /admin/me/revoke-others": {need: viewer, form: "x="},
+	}
 }
 
 // requestRows are the rows of requests of agents.

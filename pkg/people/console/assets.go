@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -19,6 +20,7 @@ var assetFiles embed.FS
 type asset struct {
 	address string // below /admin/assets/
 	data    []byte
+	packed  func() []byte // data as gzip
 }
 
 var assets = readAssets("style.css", "console.js", "audit.js", "htmx.js")
@@ -40,7 +42,8 @@ func readAssets(names ...string) map[string]asset {
 			data = []byte(squeeze.Replace(string(data)))
 		}
 		sum := sha256.Sum256(data)
-		out[name] = asset{strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext, data}
+		address := strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
+		out[name] = asset{address, data, sync.OnceValue(func() []byte { return packed(data) })}
 	}
 	return out
 }
@@ -50,8 +53,15 @@ func readAssets(names ...string) map[string]asset {
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	for name, a := range assets {
 		if a.address == r.PathValue("name") {
-			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(a.data))
+			data, tag, h := a.data, a.address, w.Header()
+			h.Set("Cache-Control", "public, max-age=31536000, immutable")
+			h.Set("Vary", "Accept-Encoding")
+			if acceptsGzip(r) { // an asset has no secret
+				data, tag = a.packed(), tag+".gz"
+				h.Set("Content-Encoding", "gzip")
+			}
+			h.Set("ETag", `"`+tag+`"`)
+			http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(data))
 			return
 		}
 	}

@@ -14,13 +14,14 @@ import (
 // A drawing is a chart as SVG and as a table.
 type drawing struct {
 	usage.Chart
-	Width   int     // of the SVG, whose height is drawnHeight
-	Most    string  // value of the highest bar
-	Sum     string  // sum of all series, if they are parts of a whole
-	Desc    string  // description of the chart in words
-	First   string  // start of the first bucket
-	Bars    []bars  // series that have a value
-	Rows    []point // buckets that have a value
+	Link    string   // address of the lines of the audit
+	Width   int      // of the SVG, whose height is drawnHeight
+	Marks   []string // of the vertical axis, from the top to 0
+	Ticks   []string // of the horizontal axis: the starts of four buckets
+	Sum     string   // sum of all series, if they are parts of a whole
+	Desc    string   // description of the chart in words
+	Bars    []bars   // series that have a value
+	Rows    []point  // buckets that have a value
 	Buckets int
 }
 
@@ -30,6 +31,8 @@ type bars struct {
 	Number int    // selects the color
 	Path   string // path data of the SVG
 	Sum    string
+	Link   string // address of the lines of the audit; "": none of its own
+	Parts  []bars // without bars; none: the series is not a sum
 }
 
 // A point is a bucket of the table, with one number for each of [drawing.Bars].
@@ -48,7 +51,7 @@ const (
 // draw returns the drawing of a chart whose first bucket starts at from. It stacks the series if
 // they are parts of a whole. Otherwise the series overlap, with the first one in front.
 func draw(c usage.Chart, from time.Time, step time.Duration) drawing {
-	d := drawing{Chart: c, First: clock(from, step)}
+	d := drawing{Chart: c}
 	for n, s := range c.Series {
 		d.Buckets = max(d.Buckets, len(s.Values))
 		if shown := barsOf(s, n, c.Unit); shown != nil {
@@ -69,9 +72,17 @@ func draw(c usage.Chart, from time.Time, step time.Duration) drawing {
 		}
 	}
 	d.Width = d.Buckets * barStep
-	bases := make([]float64, d.Buckets)
+	top, bases := topOf(most, c.Unit == ""), make([]float64, d.Buckets)
 	for n := range d.Bars {
-		d.Bars[n].Path = outline(d.Bars[n].Values, bases, most, c.Stacked)
+		d.Bars[n].Path = outline(d.Bars[n].Values, bases, top, c.Stacked)
+	}
+	d.Marks = []string{strings.TrimSpace(numeral(top) + " " + c.Unit), numeral(top / 2), "0"}
+	layout := "15:04"
+	if time.Duration(d.Buckets)*step > 48*time.Hour {
+		layout = "2 Jan"
+	}
+	for n := range 4 {
+		d.Ticks = append(d.Ticks, from.Add(time.Duration(n*d.Buckets/4)*step).Format(layout))
 	}
 	for i := range tops {
 		if tops[i] == 0 {
@@ -83,21 +94,52 @@ func draw(c usage.Chart, from time.Time, step time.Duration) drawing {
 		}
 		d.Rows = append(d.Rows, p)
 	}
-	d.Most = strings.TrimSpace(numeral(most) + " " + c.Unit)
-	d.Desc = "Nothing happened."
 	if most > 0 {
-		d.Desc = fmt.Sprintf("%d bars of %s each. The highest is %s, at %s UTC. The table below has every number.", d.Buckets, span(step), d.Most, clock(from.Add(time.Duration(at)*step), step))
+		highest := strings.TrimSpace(numeral(most) + " " + c.Unit)
+		d.Desc = fmt.Sprintf("%d bars of %s each. The highest is %s, at %s UTC. "+
+			"The table below has every number.", d.Buckets, span(step), highest, clock(from.Add(time.Duration(at)*step), step))
 	}
 	if c.Stacked {
-		sum := 0.0
-		for _, s := range c.Series {
-			if s.Total != nil {
-				sum += *s.Total
-			}
-		}
-		d.Sum = numeral(sum)
+		d.Sum = numeral(*sumOf(c).Total)
 	}
 	return d
+}
+
+// sumOf returns the sum of the series of a chart.
+func sumOf(c usage.Chart) usage.Series {
+	sum := usage.Series{Name: c.Name, Total: new(float64)}
+	for _, s := range c.Series {
+		if s.Total != nil {
+			*sum.Total += *s.Total
+		}
+		sum.Values = slices.Grow(sum.Values, len(s.Values))
+		for i, v := range s.Values {
+			if i == len(sum.Values) {
+				sum.Values = append(sum.Values, 0)
+			}
+			sum.Values[i] += v
+		}
+	}
+	return sum
+}
+
+// topOf returns the upper end of the vertical axis. Half of it is a mark, too, so for counts it is
+// an even number.
+func topOf(most float64, isCount bool) float64 {
+	if most <= 0 {
+		return 2
+	}
+	exponent := int(math.Floor(math.Log10(most)))
+	for _, digit := range []float64{1, 2, 4, 6, 8, 10} {
+		top := digit * math.Pow10(exponent)
+		if exponent < 0 { // a product with 0.1 is not exact
+			top = digit / math.Pow10(-exponent)
+		}
+		if top >= most && (!isCount || math.Mod(top, 2) == 0) {
+			return top
+		}
+	}
+	return most // unreachable: most is less than the next power of ten
 }
 
 // Behind returns the bars in drawing order, from back to front.

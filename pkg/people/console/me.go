@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,6 +41,7 @@ const noTokens = "This gateway accepts no agent tokens, so there are none to lis
 func (c *Console) ownPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/me", c.pageOr(next, c.me))
 	mux.Handle("POST /admin/me/keys", formOr(next, c.setKeys))
+	mux.Handle("POST /admin/me/theme", formOr(next, c.setTheme))
 	mux.Handle("POST /admin/me/revoke", formOr(next, c.revokeSession))
 	mux.Handle("POST /admin/me/revoke-others", formOr(next, c.revokeOthers))
 	if c.o.Tokens == nil {
@@ -159,16 +161,31 @@ func (c *Console) record(r *http.Request, l audit.Line) {
 	_ = c.o.Service.Record(r.Context(), l)
 }
 
-// keysLife is the time for which a browser remembers that its user has switched off the commands
-// that are single keys.
-const keysLife = 365 * 24 * time.Hour
+// choiceLife is the time for which a browser remembers a choice of its user.
+const choiceLife = 365 * 24 * time.Hour
 
 // setKeys stores in the browser whether single keys are commands.
 func (c *Console) setKeys(w http.ResponseWriter, r *http.Request) {
-	if r.PostFormValue("keys") == "off" {
-		c.cookieKind(r).set(w, keysCookie, "off", int(keysLife/time.Second))
+	c.choose(w, r, keysCookie, r.PostFormValue("keys"), "off")
+}
+
+// setTheme stores the theme in the browser.
+func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
+	c.choose(w, r, themeCookie, r.PostFormValue("theme"), "light", "dark")
+}
+
+// choose stores a value in the browser if it is one of the values, and otherwise removes the stored
+// value.
+func (c *Console) choose(
+	w http.ResponseWriter,
+	r *http.Request,
+	name, value string,
+	values ...string,
+) {
+	if slices.Contains(values, value) {
+		c.cookieKind(r).set(w, name, value, int(choiceLife/time.Second))
 	} else {
-		c.cookieKind(r).set(w, keysCookie, "", -1)
+		c.cookieKind(r).set(w, name, "", -1)
 	}
 	redirectTo(w, http.StatusSeeOther, "../me")
 }

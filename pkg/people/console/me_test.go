@@ -99,34 +99,47 @@ func TestOwnSessions(t *testing.T) {
 	}
 }
 
-// People can switch single keys off, as WCAG 2.1.4 requires.
-func TestSingleKeys(t *testing.T) {
-	for _, scheme := range []string{"https", "http"} {
-		t.Run(scheme, func(t *testing.T) {
+// People can switch single keys off, as WCAG 2.1.4 requires, and choose a theme. The browser
+// remembers it.
+func TestChoicesOfABrowser(t *testing.T) {
+	for _, tt := range []struct{ scheme, name, value, reset, mark string }{
+		{"https", "keys", "off", "on", "<body>"},
+		{"http", "keys", "off", "on", "<body>"},
+		{"https", "theme", "dark", "system", `<html lang="en" data-theme="dark">`},
+		{"http", "theme", "light", "system", `<html lang="en" data-theme="light">`},
+	} {
+		t.Run(tt.scheme+" "+tt.value, func(t *testing.T) {
 			h := newLaptop(t)
-			if scheme == "http" {
+			if tt.scheme == "http" {
 				h.overHTTP()
 			}
 			cookie := h.enter()
 			page := h.Send("/admin/me", "", browser, cookie).Body
-			if !strings.Contains(page, "<body data-keys>") {
-				t.Fatalf("single keys are off at first: %s", page)
+			if strings.Contains(page, tt.mark) {
+				t.Fatalf("the page has the choice at first: %s", page)
 			}
-			form := url.Values{"csrf": {h.Field(page, "csrf")}, "keys": {"off"}}
-			w := h.Submit("/admin/me/keys", form, cookie)
+			at := "/admin/me/" + tt.name
+			form := url.Values{"csrf": {h.Field(page, "csrf")}, tt.name: {tt.value}}
+			w := h.Submit(at, form, cookie)
 			if w.Status != http.StatusSeeOther || len(w.Cookies()) != 1 || w.Cookies()[0].MaxAge < 30*24*3600 {
 				t.Fatalf("%d %v", w.Status, w.Cookies())
 			}
-			off := cookie + "; " + w.Cookies()[0].Name + "=" + w.Cookies()[0].Value
+			chosen := cookie + "; " + w.Cookies()[0].Name + "=" + w.Cookies()[0].Value
 			for _, path := range []string{"/admin", "/admin/me", "/admin/tools/fs/read_file"} {
-				if page := h.Send(path, "", browser, off).Body; strings.Contains(page, "data-keys") {
-					t.Errorf("%s: single keys are still on", path)
+				page := h.Send(path, "", browser, chosen).Body
+				if !strings.Contains(page, tt.mark) {
+					t.Errorf("%s lacks the choice", path)
 				}
 			}
-			form.Set("keys", "on")
-			if w := h.Submit("/admin/me/keys", form, off); len(w.Cookies()) != 1 || w.Cookies()[0].MaxAge >= 0 {
-				t.Errorf("switching them on again set the cookies %v", w.Cookies())
+			for _, value := range []string{tt.reset, "<x>"} {
+				form.Set(tt.name, value)
+				set := h.Submit(at, form, chosen).Cookies()
+				if len(set) != 1 || set[0].MaxAge >= 0 {
+					t.Errorf("%s set the cookies %v", value, set)
+				}
 			}
+			forged := cookie + "; " + w.Cookies()[0].Name + `="><script>`
+			lacks(t, h.Send("/admin/me", "", browser, forged).Body, "<script>", `data-theme`)
 		})
 	}
 }

@@ -64,6 +64,7 @@ type Page struct {
 	SignOut  bool   // the browser is signed in
 	CSRF     string // token that proves that a form is ours
 	Keys     bool   // single keys are commands
+	Theme    string // light or dark; "": as the browser prefers
 	Waiting  int    // tools, prompts and resources that wait for a decision of the caller
 	OpenAsks int    // requests that wait for a decision of the caller
 	Banner   []notice
@@ -125,8 +126,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pageCSP)
-	w.WriteHeader(status)
-	_, _ = b.WriteTo(w) // fails only if the client has disconnected
+	writePage(w, r, status, &b)
 }
 
 // fill sets what the layout shows on every page. Without a caller it sets no state of the gateway.
@@ -135,6 +135,7 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
 	p.setCaller(r, c.o.Now())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
+	p.Theme = c.theme(r)
 	p.Actor, p.OSUser, p.SignOut, p.CSRF = who.Name, isOSUser(who.session), who.session != nil, who.csrf
 	p.Role = who.Rights.Role.String()
 	p.tokens = c.o.Tokens != nil && p.MayOperate()

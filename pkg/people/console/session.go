@@ -143,6 +143,27 @@ const keysCookie = "-keys"
 // singleKeys reports whether single keys are commands in this browser. They are by default. People
 // who dictate, or press keys by mistake, switch them off.
 func (c *Console) singleKeys(r *http.Request) bool {
-	cookie, err := r.Cookie(c.cookieKind(r).prefix + keysCookie)
-	return err != nil || cookie.Value != "off"
+	return c.choiceOf(r, keysCookie) != "off"
+}
+
+// themeCookie is the name, after the prefix of its kind, of the cookie with the theme.
+const themeCookie = "-theme"
+
+// theme returns the theme that a person chose in this browser: light, dark, or "" for the theme of
+// the system. The theme is in a cookie and not in the browser's storage, so the first byte of a
+// page already has it: no script changes a page that was drawn.
+func (c *Console) theme(r *http.Request) string {
+	if theme := c.choiceOf(r, themeCookie); theme == "light" || theme == "dark" {
+		return theme
+	}
+	return ""
+}
+
+// choiceOf returns a choice that a person made for this browser; "": none.
+func (c *Console) choiceOf(r *http.Request, name string) string {
+	cookie, err := r.Cookie(c.cookieKind(r).prefix + name)
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
 }

@@ -28,6 +28,8 @@ func TestTry(t *testing.T) {
 	locked := html.UnescapeString(h.Page(http.StatusOK, "/admin/try?servers=*&tiers=read&query=send&include_disabled=1"))
 	says(t, locked, `"disabled": [`, `pending_approval`, "✕</span> waits for approval", "the agent may not call this tier (destructive)")
 	explanation := admintest.Into[decide.Explanation](h.Fixture, "/admin/try?servers=*&tiers=read&query=send", "")
+	says(t, locked, `<span class="tier" title="counts as destructive">not annotated</span>`)
+	lacks(t, locked, `class="tier destructive"`)
 	if len(explanation.Groups) != 3 || explanation.Groups[1].Tools[0].ID != "mail:send" || explanation.Groups[1].Tools[0].Status != "pending_approval" {
 		t.Errorf("%+v", explanation)
 	}

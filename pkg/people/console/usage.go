@@ -3,12 +3,15 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
@@ -20,6 +23,10 @@ type usagePage struct {
 	Ranges []rangeLink
 	Words  string // name of the range
 	Drawn  []drawing
+	Empty  []string      // titles of the charts without a value
+	Found  *usage.Series // the searches; nil: none
+	Barren string        // number of searches that found nothing callable
+	Search string        // address of the lines of searches in the audit
 	Wanted []useRow
 	Most   []useRow
 	Agents []useRow
@@ -86,9 +93,7 @@ func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query 
 		}
 		p.Ranges = append(p.Ranges, rangeLink{rg, root + "admin/usage?range=" + rg.Name, here})
 	}
-	for _, chart := range u.Charts {
-		p.Drawn = append(p.Drawn, draw(chart, u.From, time.Duration(u.Step)*time.Second))
-	}
+	p.draw(root)
 	if u.Uses != nil {
 		p.Wanted, p.Most = useRowsOf(root, u.Uses.Wanted), useRowsOf(root, u.Uses.Most)
 		for _, a := range u.Uses.Agents {
@@ -97,6 +102,85 @@ func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query 
 	}
 	c.render(w, r, status, "usage", p)
 }
+
+// maxColors is the number of colors of series that are no trouble. The next colors are for trouble.
+const maxColors = 4
+
+// draw sets the drawings. The page combines the charts about calls that did not succeed: one bar
+// then shows how many they were.
+func (p *usagePage) draw(root string) {
+	trouble := usage.Chart{
+		Name: "trouble", Title: "Calls that were refused or failed", Stacked: true,
+	}
+	parts := map[string]usage.Chart{}
+	var charts []usage.Chart
+	for _, chart := range p.Charts {
+		switch chart.Name {
+		case "locked", "refused", "errors":
+			sum := sumOf(chart)
+			sum.Words = troubleWords[chart.Name]
+			trouble.Series, parts[chart.Name] = append(trouble.Series, sum), chart
+		case "searches":
+			p.Found = new(sumOf(chart))
+			p.Barren = numeral(*chart.Series[len(chart.Series)-1].Total)
+			p.Search = p.lines(root, "tool", searchTool)
+		default:
+			charts = append(charts, chart)
+		}
+	}
+	if len(charts) > 0 {
+		charts = slices.Insert(charts, 1, trouble)
+	}
+	for _, chart := range charts {
+		d := draw(chart, p.From, time.Duration(p.Step)*time.Second)
+		if d.Bars == nil {
+			p.Empty = append(p.Empty, strings.ToLower(d.Title))
+			continue
+		}
+		d.Link = p.lines(root)
+		if d.Name == "calls" {
+			d.Link = p.lines(root, "action", audit.Allowed)
+		}
+		for n, b := range d.Bars {
+			if of, ok := parts[b.Name]; ok {
+				d.Bars[n].Number += maxColors
+				p.explain(root, &d.Bars[n], of)
+			}
+		}
+		p.Drawn = append(p.Drawn, d)
+	}
+}
+
+// lines returns the address of the calls of the range in the audit.
+func (p *usagePage) lines(root string, pairs ...string) string {
+	pairs = append(pairs, "kind", audit.KindCall, "since", p.Range)
+	return withQuery(root+"admin/audit", url.Values{}, pairs...)
+}
+
+// explain adds the parts of a sum to its bars, and the links to lines of the audit.
+func (p *usagePage) explain(root string, sum *bars, of usage.Chart) {
+	for _, s := range of.Series {
+		part := barsOf(s, 0, "")
+		if part == nil {
+			continue
+		}
+		if of.Name == "refused" {
+			part.Link = p.lines(root, "action", s.Name)
+		}
+		sum.Parts = append(sum.Parts, *part)
+	}
+	if of.Name == "locked" {
+		sum.Link = p.lines(root, "action", audit.Locked)
+	}
+}
+
+// troubleWords are the words for the charts about calls that did not succeed.
+var troubleWords = map[string]string{
+	"locked": "locked", "refused": "refused otherwise", "errors": "failed",
+}
+
+// searchTool is the name of a search in the audit.
+const searchTool = "retrieve_tools"
 
 // Rest says how many rows a list omits; "" if none.
 func (p *usagePage) Rest(n int) string {

@@ -74,13 +74,18 @@ func (c *counted) day() {
 func TestUsagePage(t *testing.T) {
 	c := count(newFixture(t))
 	empty := c.Page(http.StatusOK, "/admin/usage")
-	says(t, empty, "No agent did anything.", "No tool that is locked now was called or found.", `<p class="dim">none</p>`)
+	says(t, empty, "No agent did anything.", "No tool that is locked now was called or found.",
+		"Without any value: calls by tier; calls that were refused or failed; how long requests took.")
 	lacks(t, empty, "<svg", "Search the log")
 	c.day()
 	page := c.Page(http.StatusOK, "/admin/usage?range=24h")
 	lacks(t, page, "(CloudWatch)")
-	says(t, page, `<h2 id="calls">Calls by tier: 40</h2>`, `<h2 id="locked">Calls of locked tools, by reason: 18</h2>`, `<h2 id="refused">Other refusals: 4</h2>`,
-		`<h2 id="searches">Searches: 14</h2>`, `href="../admin/tools/mail/send"`, "&lt;eve&gt;", "40 calls", "called 4×, found 14×", `aria-current="page">last 24 hours`)
+	says(t, page, `<h2 id="calls">Calls by tier: 40 `, `<h2 id="trouble">Calls that were refused or failed: 42 `,
+		`locked</a> <b>18</b> <span class="hint">(pending approval <b>14</b>`,
+		`disabled by config <b>4</b>)`, `not in scope</a> <b>4</b>`,
+		`failed <b>20</b> <span class="hint">(transient <b>10</b>, cancelled <b>10</b>)`,
+		"Searches: <b>14</b>, 7 of them found nothing callable",
+		`href="../admin/tools/mail/send"`, "&lt;eve&gt;", "40 calls", "called 4×, found 14×", `aria-current="page">last 24 hours`)
 	lacks(t, page, "<eve>", "style=", "made:up")
 	if wanted, _, _ := strings.Cut(page, "Most called"); strings.Index(wanted, "fs:format_disk") > strings.Index(wanted, "mail:send") {
 		t.Error("fs:format_disk is not before mail:send")
@@ -94,6 +99,40 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
+// The axes of a chart have round numbers, and its links lead to the lines of its time in the audit.
+func TestAxesAndLinks(t *testing.T) {
+	c := count(newFixture(t))
+	c.day()
+	marks := regexp.MustCompile(`"><span>([^/]*)</span><span>([^/]*)</span><span>0</span></p>`)
+	ticks := regexp.MustCompile(`"true">(?:<span>[^/]*</span>){4}<span>now</span></p>`)
+	links := regexp.MustCompile(`href="\.\.(/admin/audit\?[^"]*)">([^<]*)`)
+	for name, want := range map[string]string{
+		"1h":  "2, 1; 4, 2; 20 ms, 10",
+		"24h": "4, 2; 6, 3; 2000 ms, 1000",
+		"7d":  "20, 10; 20, 10; 2000 ms, 1000",
+		"30d": "40, 20; 40, 20; 2000 ms, 1000",
+	} {
+		page := c.Page(http.StatusOK, "/admin/usage?range="+name)
+		var got []string
+		for _, m := range marks.FindAllStringSubmatch(page, -1) {
+			got = append(got, m[1]+", "+m[2])
+		}
+		if got := strings.Join(got, "; "); got != want || len(ticks.FindAllString(page, -1)) != 3 {
+			t.Errorf("the axes of %s have %s, want %s", name, got, want)
+		}
+		found := links.FindAllStringSubmatch(page, -1)
+		if len(found) < 5 {
+			t.Errorf("%s has %d links", name, len(found))
+		}
+		for _, m := range found {
+			if !strings.Contains(m[1], "kind=call&amp;") || !strings.Contains(m[1], "since="+name) {
+				t.Errorf("%q leads to %s", m[2], m[1])
+			}
+			c.Page(http.StatusOK, html.UnescapeString(m[1]))
+		}
+	}
+}
+
 // The JSON and the table below a chart have the same numbers.
 func TestChartIsItsTable(t *testing.T) {
 	c := count(newFixture(t))
@@ -101,7 +140,7 @@ func TestChartIsItsTable(t *testing.T) {
 	for _, r := range usage.Ranges() {
 		page := c.Page(http.StatusOK, "/admin/usage?range="+r.Name)
 		u := admintest.Into[decide.Usage](c.Fixture, "/admin/usage?range="+r.Name, "")
-		for _, chart := range u.Charts {
+		for _, chart := range drawnOf(u.Charts) {
 			_, figure, _ := strings.Cut(page, `<figure class="card" aria-labelledby="`+chart.Name+`">`)
 			figure, _, _ = strings.Cut(figure, "</figure>")
 			var got [][]string
@@ -117,6 +156,29 @@ func TestChartIsItsTable(t *testing.T) {
 			}
 		}
 	}
+}
+
+// troubles are the names of the charts about calls that did not succeed, and the words for each.
+var troubles = map[string]string{
+	"locked": "locked", "refused": "refused otherwise", "errors": "failed",
+}
+
+// drawnOf returns the charts that the page shows: it combines the charts about calls that did not
+// succeed, and has no chart of searches.
+func drawnOf(all []usage.Chart) []usage.Chart {
+	trouble := usage.Chart{Name: "trouble"}
+	for _, c := range all[1:4] {
+		sum := usage.Series{Words: troubles[c.Name]}
+		sum.Values, sum.Total = make([]float64, len(c.Series[0].Values)), new(float64)
+		for _, s := range c.Series {
+			*sum.Total += *s.Total
+			for i, v := range s.Values {
+				sum.Values[i] += v
+			}
+		}
+		trouble.Series = append(trouble.Series, sum)
+	}
+	return []usage.Chart{all[0], trouble, all[5]}
 }
 
 // tableOf returns the expected table of a chart; nil if it is empty.

@@ -77,6 +77,9 @@ type ExplainedTool struct {
 	Lexical  float64          `json:"lexical" doc:"how well the words match, 0 to 1"`
 	Semantic float64          `json:"semantic" doc:"how well the meaning matches, 0 to 1"`
 	Checks   []ExplainedCheck `json:"checks" nullable:"false" doc:"in the order in which the gateway makes them"`
+
+	// Unannotated says that the tool counts as destructive only because it has no annotations.
+	Unannotated bool `json:"-"`
 }
 
 // An ExplainedCheck is the result of one check.
@@ -202,10 +205,15 @@ func (d *Service) ExplainSearch(ctx context.Context, w SearchQuery) (Explanation
 		return out, err
 	}
 	out.Refused, out.Direct, out.Exists, out.Menu, out.Answer = t.Refused, t.Direct, t.Exists, t.Menu, t.Answer
+	v := d.View(ctx)
 	for _, g := range t.Groups {
 		group := ExplainedGroup{g.Name, g.Total, []ExplainedTool{}}
 		for _, x := range g.Tools {
-			group.Tools = append(group.Tools, explainedTool(x))
+			e := explainedTool(x)
+			if i, ok := v.Find(x.ID); ok {
+				e.Unannotated = isUnannotated(e.Kind, v.Hints(i))
+			}
+			group.Tools = append(group.Tools, e)
 		}
 		out.Groups = append(out.Groups, group)
 	}
