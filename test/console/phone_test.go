@@ -67,7 +67,7 @@ func TestPhone(t *testing.T) {
 
 	tab.Click("#decide button.no") // without a reason, it asks for one
 	tab.Until("the reason has the focus", `document.activeElement.name === "reason"`)
-	tab.Shot("phone-decline")
+	tab.Everywhere("phone-decline")
 	above := browsertest.Eval[bool](tab, `document.activeElement.getBoundingClientRect().bottom <=
 		document.querySelector("#decide button.no").getBoundingClientRect().top`)
 	if !above {
@@ -78,7 +78,7 @@ func TestPhone(t *testing.T) {
 	tab.SeeText(".message", "Declined.")
 
 	tab.Click("header summary")
-	tab.Shot("phone-menu")
+	tab.Everywhere("phone-menu")
 	tab.Loads("the menu", func() { tab.ClickText("header nav a", "Requests") })
 	if tab.Text("header summary"); len(tab.Texts("header nav a")) > 0 {
 		t.Error("the menu is open on the next page")

@@ -30,6 +30,14 @@ func (d *fixture) refused(why string) {
 	if now := len(d.decided()); now != before {
 		d.T.Errorf("%d decisions were made", now-before)
 	}
+	at := browsertest.Eval[string](d.tab, `location.href.split("#")[0]`)
+	for _, link := range browsertest.Eval[[]string](d.tab,
+		`[...document.querySelectorAll("main a")].map(a => a.href)`) {
+		page, _, found := strings.Cut(link, "#")
+		if found && page != at || strings.HasSuffix(page, "/approve") {
+			d.T.Errorf("a link of the answer leads to %s", link)
+		}
+	}
 }
 
 // wantNote checks that the form has the typed note.
@@ -44,7 +52,7 @@ func (d *fixture) wantNote() {
 func TestTwoTabs(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`status 409 of `)
-	id := d.fleet.New[0]
+	id := d.fleet.Hidden // has findings, whose links lead to the same page
 	d.write(id)
 	other := d.tab.Again()
 	other.Goto(page(id))

@@ -124,7 +124,7 @@
   const moved = (text, base) => {
     const page = new DOMParser().parseFromString(text, "text/html");
     for (const name of ["href", "action", "formaction", "hx-get", "hx-post"])
-      all("#main [" + name + "]", page).forEach((x) => x.setAttribute(name, new URL(x.getAttribute(name), base)));
+      all("#main [" + name + "]:not([href^='#'])", page).forEach((x) => x.setAttribute(name, new URL(x.getAttribute(name), base)));
     return $("#main", page) && page.documentElement.outerHTML;
   };
 
