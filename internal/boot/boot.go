@@ -216,10 +216,14 @@ func New(s Settings, stores Stores, o Options) *Program {
 	if stores.Requests != nil {
 		asks = stores.Requests
 	}
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.notifyRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Sealer: p.Sealer, Pages: stores.Approvals, Requests: asks, SignIns: p.SignIns != nil, Asks: s.Access.HasApprovers() || p.Owner != nil, Audit: p.Audit, Log: p.Log, Now: p.now})
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.notifyRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Sealer: p.Sealer, Pages: stores.Approvals, Requests: asks, SignIns: p.SignIns != nil, Asks: p.Asks(), Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Yielder.Yield})
 	return p
 }
+
+// Asks reports whether agents may request access, unless the config says otherwise: somebody can
+// decide about the requests.
+func (p *Program) Asks() bool { return p.Settings.Access.HasApprovers() || p.Owner != nil }
 
 // tierOf returns the tier of an item in the catalog, without regard to visibility.
 func (p *Program) tierOf(ctx context.Context, id tool.ID) (tool.Tier, bool) {

@@ -46,6 +46,8 @@ func pagesOf(u fleettest.Update) []place {
 		{"usage", "/admin/usage"},
 		{"health", "/admin/health"},
 		{"config", "/admin/config"},
+		{"config-file", "/admin/config/mcp_config.json"},
+		{"config-policy", "/admin/config/policy.cedar"},
 		{"connect", "/admin/connect"},
 		{"connect-claude", "/admin/connect/claude?since=1"},
 		{"connect-cursor", "/admin/connect/cursor?path=/mcp/readonly&since=1"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/people/console"
@@ -77,8 +78,10 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 	var running func(stop.Target) int
 	var servers decide.ServerControl
 	var caller decide.ToolCaller
+	var folder object.Store
 	if p.Timeouts.Holds { // calls run in this process
 		running, servers, caller = p.Gateway.Running, p.Upstream, p.Gateway
+		folder = p.Stores.Objects
 	}
 	var calls audit.Reader
 	var files audit.Folder
@@ -86,7 +89,12 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 	if p.Calls != nil {
 		calls, days, files = p.Calls, p.Calls, p.Calls.Folder()
 	}
+	var notices decide.NoticeSender
+	if p.Sender != nil {
+		notices = p.Sender
+	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
+		Notices: notices, Asks: p.Asks(), ConfigFolder: folder,
 		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
 		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Servers: servers, Caller: caller,
 		Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,

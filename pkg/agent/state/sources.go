@@ -159,6 +159,10 @@ func (src *sources) nextDue(now time.Time, o Options) deadline {
 // such parts, it reuses ahead, the base of a [Prefetch], which may be nil.
 func (src *sources) build(now time.Time, o Options, prev *State, ahead *base) *State {
 	s := &State{Config: src.config.Value, Policy: src.policy.Value, Catalog: src.snap, Health: src.health(now, o)}
+	s.Files = map[string]FileBytes{
+		config.Key: {src.config.Data, src.config.Before, src.config.Bad},
+		policy.Key: {src.policy.Data, src.policy.Before, src.policy.Bad},
+	}
 	s.stopped = src.stopped(now, o, prev.stopped)
 	if !src.ready() {
 		return s

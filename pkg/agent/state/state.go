@@ -23,9 +23,17 @@ type State struct {
 	Policy  *policy.Policy    // nil: never read, so a verdict is unknown unless a list of Config denies
 	Catalog *catalog.Snapshot // nil: never read, so there are no tools
 	Health  Health
+	Files   map[string]FileBytes // the operator's files, by key
 
 	stopped  *stopped // nil: nothing was read yet
 	resolved *derived // nil if Config or Catalog is nil
+}
+
+// A FileBytes has the versions of a file that this process has read. Nil: there is none.
+type FileBytes struct {
+	InUse  []byte
+	Before []byte // the version that InUse replaced
+	Bad    []byte // the version in the store if it is refused
 }
 
 // Ready reports whether requests can be served: there is a config and a catalog, even if stale.

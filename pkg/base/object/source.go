@@ -35,6 +35,8 @@ type Source[T any] struct {
 	Version string    // [Version] of the bytes in use; "": there are none
 	Stored  string    // [Version] of the file in the store if the file is refused; "": otherwise
 	Data    []byte    // the bytes in use; must not be changed
+	Before  []byte    // the bytes that Data replaced in this process; nil: none
+	Bad     []byte    // the bytes of the file in the store if they have faults; nil: otherwise
 	Refused error     // why the file in the store is not in use; nil: it is
 	Unread  error     // why the last read failed; for the log; nil: it succeeded
 	ReadAt  time.Time // when the content of the store was last known
@@ -58,6 +60,9 @@ func (f File[T]) Load(ctx context.Context, objects Store, last Source[T], now ti
 	if s.ReadAt = last.ReadAt; s.Unread == nil {
 		s.ReadAt = now
 	}
+	if s.Before = last.Before; last.Data != nil && s.Version != last.Version {
+		s.Before = last.Data
+	}
 	return s
 }
 
@@ -74,7 +79,9 @@ func (f File[T]) load(ctx context.Context, objects Store, last Source[T]) Source
 	}
 	v, err := f.Parse(o.Data)
 	if err != nil {
-		return f.older(ctx, objects, last, func(s *Source[T]) { s.Refused, s.Unread, s.etag, s.Stored = err, nil, o.ETag, Version(o.Data) })
+		return f.older(ctx, objects, last, func(s *Source[T]) {
+			s.Refused, s.Unread, s.etag, s.Stored, s.Bad = err, nil, o.ETag, Version(o.Data), o.Data
+		})
 	}
 	return Source[T]{Value: v, Version: Version(o.Data), Data: o.Data, etag: o.ETag}
 }
@@ -83,7 +90,8 @@ func (f File[T]) load(ctx context.Context, objects Store, last Source[T]) Source
 // read, it reads the copy: since then, another process may have used a file that is deleted now.
 func (f File[T]) withoutFile(ctx context.Context, objects Store, last Source[T]) Source[T] {
 	mark := func(s *Source[T]) {
-		s.Refused, s.Unread, s.etag, s.Stored = fmt.Errorf("%s: %w", f.Key, ErrGone), nil, "", ""
+		s.Refused, s.Unread = fmt.Errorf("%s: %w", f.Key, ErrGone), nil
+		s.etag, s.Stored, s.Bad = "", "", nil
 	}
 	if len(last.Data) > 0 {
 		mark(&last)

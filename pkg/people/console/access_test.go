@@ -59,7 +59,13 @@ func serverRows() map[string]row {
 		"GET /admin/audit/evidence.zip": {need: viewer},
 		"GET /admin/agents":             {need: viewer},
 
-		"POST /admin/call": {need: operator, json: `{"tool":"fs:read_file"}`},
+		"GET /admin/call": {need: operator},
+
+		"GET /admin/config/mcp_config.json": {need: viewer},
+		"GET /admin/config/policy.cedar":    {need: viewer},
+		"POST /admin/config/test":           {need: operator, form: "target=" + new(sender).Targets()[0].Key},
+
+		"POST /admin/call": {need: operator, form: "tool=mail:send", json: `{"tool":"fs:read_file"}`},
 	}
 }
 
@@ -251,7 +257,7 @@ func newStage(t *testing.T) *stage {
 	s.usage = &usagetest.Asker{Now: s.Clock.Now}
 	s.Decide.Usage, s.Decide.Copier = s.usage, &s.copies
 	s.Decide.Servers = upstream.New(nil) // of which no server has run
-	s.Decide.Caller = s.MCP
+	s.Decide.Caller, s.Decide.Notices = s.MCP, new(sender)
 	s.Decide.Days = auditDays(t, audit.Line{V: 1, Kind: audit.KindCall, Time: s.Clock.Now(), Agent: "ci"})
 	s.signsIn(guessedIssuer{}, "k")
 	s.keepTokens()

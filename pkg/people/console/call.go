@@ -116,7 +116,8 @@ func (c *Console) call(w http.ResponseWriter, r *http.Request) {
 	}
 	if !c.calls.Use(r.PostForm.Get("once")) {
 		p.Problem = "Nothing was called now: this form was sent already, or its page is older " +
-			"than 10 minutes. The audit has every call. To call the tool again, press the button again."
+			"than 10 minutes. The audit has every call. To call the tool again, press the button " +
+			"again."
 		c.showCall(w, r, http.StatusConflict, p)
 		return
 	}

@@ -23,7 +23,7 @@ func caller(t *testing.T) *fixture {
 		"n":{"type":["integer","null"]},"on":{"type":"boolean"},"tags":{"type":"array"},"more":{}}}`))
 	h.Put(config.Key, strings.Replace(admintest.Config, `{"mcpServers": {`,
 		`{"mcpServers": {"web": {"url": "https://web.example.com/mcp", "approval": "off"},`, 1))
-	h.Gateway.Options.Requests = h.Requests()
+	h.Options.Requests = h.Requests()
 	h.Restart()
 	h.Decide.Caller = h.MCP
 	h.Open()
@@ -41,11 +41,8 @@ func (h *fixture) callForm(page, arguments string) url.Values {
 // arguments. A form has an effect only once.
 func TestCallPage(t *testing.T) {
 	h := caller(t)
-	says(
-		t,
-		h.Page(http.StatusOK, "/admin/tools/web/read"),
-		`admin/call?tool=web%3aread">Test call</a>`,
-	)
+	says(t, h.Page(http.StatusOK, "/admin/tools/web/read"),
+		`admin/call?tool=web%3aread">Test call</a>`)
 	says(t, h.Page(http.StatusOK, "/admin/try?query=wipe&servers=web"),
 		`admin/call?tool=web%3awipe&amp;agent=">Test call`)
 	says(t, h.small("/admin/call"), `<option value="web:wipe">`, "Show the arguments")
@@ -112,11 +109,13 @@ func TestCallPageRefuses(t *testing.T) {
 			t.Errorf("%s %q: %d, want %d", tt.field, tt.value, a.Status, tt.status)
 		}
 	}
-	says(
-		t,
-		h.Page(http.StatusNotFound, "/admin/call?tool=web:none"),
-		"No tool is called “web:none”",
-	)
+	says(t, h.Page(http.StatusNotFound, "/admin/call?tool=web:none"),
+		"No tool is called “web:none”")
+	// After the end of a session, the sign-in page sends the form again as one that has no effect.
+	form = h.callForm(h.Page(http.StatusOK, "/admin/call?tool=web:read"), `{"typed":1}`)
+	form.Set("again", "1")
+	a := h.Submit("/admin/call", form)
+	says(t, html.UnescapeString(a.Body), "your form came too late", `{"typed":1}</textarea>`)
 	form = h.callForm(h.Page(http.StatusOK, "/admin/call?tool=web:read"), "{}")
 	h.Clock.Wait(10 * time.Minute)
 	if a := h.Submit("/admin/call", form); a.Status != http.StatusConflict || len(h.Sent()) > 0 {
@@ -131,7 +130,7 @@ func TestCallPageRefuses(t *testing.T) {
 	none := newFixture(t)
 	says(t, none.Page(http.StatusOK, "/admin/call?tool=fs:read_file"),
 		"No call runs in this process", "<code>/mcp</code>")
-	a := none.Submit("/admin/call", url.Values{"tool": {"fs:read_file"}})
+	a = none.Submit("/admin/call", url.Values{"tool": {"fs:read_file"}})
 	says(t, a.Body, "No call runs in this process")
 	if a.Status != http.StatusNotImplemented {
 		t.Errorf("a process without calls: %d", a.Status)

@@ -31,6 +31,10 @@ type configPage struct {
 	Rows     []ruleRow
 	More     struct{ Warnings, Rules int } // rows left out
 	Open     string                        // servers for which no rule denies any tool
+
+	Settings []setting
+	Targets  []noticeTarget
+	Sends    bool // this process sends notices, and knows the last deliveries
 }
 
 // A filePart is one part of the state that requests use.
@@ -45,6 +49,7 @@ type filePart struct {
 type ruleRow struct {
 	decide.Rule
 	Link  string // to the denied items
+	Line  string // address of its line
 	Noun  string // for the items that it matches
 	Names string
 }
@@ -59,9 +64,12 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed erro
 	p.Files = []filePart{partOf("mcp_config.json", s.Config), partOf("policy.cedar", s.Policy)}
 	p.Others = []filePart{partOf("tool catalog", s.Catalog), partOf("approvals", s.Approvals)}
 	p.Warnings = s.Warnings[:min(len(s.Warnings), maxRows)]
+	places := c.o.Service.RulePlaces(r.Context())
 	p.More.Warnings, p.More.Rules = len(s.Warnings)-len(p.Warnings), max(0, len(p.Rules)-maxRows)
 	for _, rule := range p.Rules[:min(len(p.Rules), maxRows)] {
 		row := ruleRow{Rule: rule, Noun: nounOf(rule.Kind), Names: text.List(rule.Tools, maxRuleTools)}
+		file, line := places(rule.Rule)
+		row.Line = fileLink(root, file, line)
 		if rule.Always+rule.Some == 0 {
 			row.Noun = tool.Tool.String()
 		}
@@ -74,6 +82,8 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed erro
 		p.Rows = append(p.Rows, row)
 	}
 	p.Open = text.List(p.Exposed, maxExposed)
+	c.fillSettings(p, r)
+	p.testMessage(r)
 	if failed != nil {
 		e := c.o.Service.Explain(r.Context(), "config", failed)
 		status, p.Problem = e.Status, sentence(e.Detail)

@@ -135,9 +135,10 @@ var events = map[string]string{
 	audit.ActionConnected:    "signed the gateway in to",
 	audit.ActionDisconnected: "ended the gateway's sign-in at",
 	audit.ActionEnded:        "the gateway's sign-in ended at", audit.ActionRenewed: "renewed the token of",
-	audit.ActionRestarted: "restarted",
-	audit.ActionUnsent:    "people could not be notified for a day",
-	audit.ActionBackup:    "made a copy of the approvals", audit.ActionTakenBack: "restored the approvals from a copy",
+	audit.ActionRestarted:    "restarted",
+	audit.ActionUnsent:       "people could not be notified for a day",
+	audit.ActionNoticeTested: "sent a test message",
+	audit.ActionBackup:       "made a copy of the approvals", audit.ActionTakenBack: "restored the approvals from a copy",
 	audit.ActionRestored: "decided about lost records: the catalog's versions apply", audit.ActionAccepted: "decided about lost records: the store's versions apply",
 
 	approval.ActionKeepRestored: "decided about a lost record: the catalog's version applies",

@@ -31,6 +31,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("POST /admin/approvals/restore", formOr(next, c.reconcile(c.o.Service.Restore)))
 	mux.Handle("POST /admin/approvals/accept", formOr(next, c.reconcile(c.o.Service.Accept)))
 	mux.Handle("GET /admin/try", c.pageOr(next, c.try))
+	c.filePages(mux, next)
 	c.callPages(mux, next)
 	c.auditPages(mux, next)
 	c.usagePages(mux, next)

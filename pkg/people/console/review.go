@@ -29,6 +29,7 @@ type reviewPage struct {
 	Actions  []string
 	CanUndo  bool
 	Asked    askers
+	RuleAt   map[string]string // addresses of the lines of the rules that deny the item
 }
 
 // An askers value says how many agents have an open request for an item.
@@ -141,6 +142,14 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	c.setMessage(&p.Page, r)
 	p.fillRights()
 	p.Asked = c.agentsAsking(r, id)
+	if t.Denial != nil {
+		places := c.o.Service.RulePlaces(r.Context())
+		p.RuleAt = map[string]string{}
+		for _, rule := range t.Denial.Rules {
+			file, line := places(rule)
+			p.RuleAt[rule] = fileLink(rootOf(r), file, line)
+		}
+	}
 	for _, action := range t.Facts.Actions() {
 		if action == approval.ActionUndo {
 			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // otherwise the message on the page has the Undo button

@@ -29,7 +29,7 @@ func requiredRole(method, address string) identity.Role {
 	parts := strings.Split(below, "/")
 	switch first := parts[0]; {
 	case first == "tokens", first == "sessions", first == "call":
-		return identity.Operator // these pages name all agents and all signed-in people, or call tools
+		return identity.Operator // these pages name all agents and all people, or call tools
 	case first == "servers" && len(parts) == 3 && parts[2] == "messages":
 		return identity.Operator // messages may contain data of agents' calls
 	case first == "ask" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "withdraw"):

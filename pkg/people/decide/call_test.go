@@ -85,7 +85,7 @@ func TestCall(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		`{"a":1,"a":2}`: "the call failed: ", `[1]`: "arguments is no JSON object",
-		`"x"`: "arguments is no JSON object", `null`: "arguments is no JSON object", `{`: "arguments",
+		`"x"`: "arguments is no JSON", `null`: "arguments is no JSON", `{`: "arguments is no JSON",
 	} {
 		_, err := f.service.Call(f.ctx, decide.CallQuery{Tool: "fs:wipe", Arguments: []byte(args)})
 		if e, ok := errors.AsType[*decide.Error](err); !ok ||

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
@@ -49,6 +50,12 @@ type Options struct {
 	Requests *request.Store
 
 	Notifier notify.Notifier // sends notices about requests and decisions; nil: nobody is notified
+	Notices  NoticeSender    // delivers notices; nil: another process does
+	Asks     bool            // agents may request access, unless the config says otherwise
+
+	// ConfigFolder has mcp_config.json and its backups, if both are on this machine; nil: they are
+	// not.
+	ConfigFolder object.Store
 
 	Sealer *seal.Sealer // seals links to requests that nobody has made yet; nil: no such links
 

@@ -70,6 +70,8 @@ func subjectOf(e Event) string {
 		return "a file is refused"
 	case SignInEnded:
 		return "a sign-in at a server ended"
+	case Test:
+		return "a test message"
 	}
 	return "news"
 }
@@ -91,6 +93,9 @@ func lineOf(e Event) []word {
 			own("The gateway's sign-in at server "), named(e.Server), own(" has ended: "),
 			named(e.Reason), own(". Its tools stay listed, and their calls fail until an operator signs in again."),
 		}
+	case Test:
+		end := own(" sent. Nothing waits for you.")
+		return []word{own("This is a test message that "), named(e.By), end}
 	case ConfigRefused:
 		why := " is refused: " + text.Count(max(e.Faults, 1), "fault")
 		if e.Stays {

@@ -66,6 +66,9 @@ type Sender struct {
 	http *http.Client
 
 	topics Publisher // nil: the sender gives up targets of type sns
+
+	mu   sync.Mutex
+	last map[string]Delivery // by key of the target
 }
 
 // NewSender returns a Sender. It makes no call.
@@ -280,6 +283,7 @@ func (r *run) deliver(ctx context.Context, t *target, e Event, m message, over b
 		return &failure{why: "it failed before", after: after}
 	}
 	err := r.attempts(ctx, t, e, m)
+	r.remember(t, e, err)
 	var f *failure
 	if !errors.As(err, &f) {
 		return nil

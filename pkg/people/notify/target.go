@@ -44,9 +44,17 @@ func (t *target) isOpen(n Notice) bool { return wants(t.Notify, n.Event) && !n.I
 
 func (s *Sender) targets() (out []*target) {
 	for i, t := range s.o.Targets() {
-		out = append(out, &target{Notify: t, key: IDOf("target", t.Type, t.URL.Reveal(), t.Topic)[:12], name: fmt.Sprintf("notify[%d] (%s)", i, t.Type)})
+		out = append(out, newTarget(i, t))
 	}
 	return out
+}
+
+// newTarget returns the target that has index i in the config.
+func newTarget(i int, t config.Notify) *target {
+	return &target{
+		Notify: t, key: IDOf("target", t.Type, t.URL.Reveal(), t.Topic)[:12],
+		name: fmt.Sprintf("notify[%d] (%s)", i, t.Type),
+	}
 }
 
 // A failure says why a target did not get a message. Its text is the gateway's own: it contains no

@@ -15,7 +15,7 @@ const (
 	maxCodes = 16
 )
 
-// Codes are one-time codes: of sign-in links for the owner of a gateway on one machine, and of forms
+// Codes are one-time codes of sign-in links for the owner of a gateway on one machine, and of forms
 // that may have an effect only once. Each code is valid for ten minutes. Opening a link does not
 // consume its code, because previews and prefetches open links too. Instead, a form exchanges the
 // code for a session.

@@ -24,6 +24,7 @@ const (
 	ActionWithdrawn      = "request_withdrawn"    // an agent, or its user, withdrew the request
 	ActionDecided        = "request_decided"      // a person decided; the note says what
 	ActionUnsent         = "notice_given_up"      // the gateway gave up sending a notice after a day
+	ActionNoticeTested   = "notice_tested"        // a person tested a target; the note says how
 	ActionConnected      = "server_sign_in"       // a person signed the gateway in to a server
 	ActionDisconnected   = "server_sign_out"      // a person ended such a sign-in
 	ActionEnded          = "connection_ended"     // the gateway's sign-in at a server ended

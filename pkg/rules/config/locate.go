@@ -56,6 +56,9 @@ func (l *Locator) note(path string, n *rawjson.Node, r *ruler, depth int) {
 	}
 }
 
+// Line returns the line of the value at a path; 0: it has no such value.
+func (l *Locator) Line(path string) int { return l.places[path].Line }
+
 // Locate adds line and column to faults that were found after parsing and have only a JSON path.
 func (l *Locator) Locate(faults Faults) Faults {
 	out := slices.Clone(faults)

@@ -43,6 +43,23 @@ func (t Notify) Variables(i int) []Variable {
 	return Values{"url": t.URL, "secret": t.Secret}.variables(index("notify", i))
 }
 
+// Where describes the address of the target without its secrets: the host, the reference to the
+// address, or the name of the topic.
+func (t Notify) Where() string {
+	address := t.URL.Reveal()
+	if t.Topic != "" {
+		return "topic " + t.Topic[strings.LastIndexByte(t.Topic, ':')+1:]
+	}
+	switch u, err := url.Parse(address); {
+	case onlyReferences(address):
+		return address
+	case err != nil || strings.Contains(address, "${"):
+		return hidden
+	default:
+		return u.Host
+	}
+}
+
 // maxNotify is the maximum number of targets. Every event goes to each of them.
 const maxNotify = 20
 
