@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -68,30 +67,26 @@ func (c *Console) file(w http.ResponseWriter, r *http.Request, name string) {
 		p.Problem = "Some backups are missing here. " +
 			sentence(c.o.Service.Explain(r.Context(), "config file", err).Detail)
 	}
-	q := r.URL.Query()
+	q, before := r.URL.Query(), decide.FileVersion{}
 	p.From = q.Get("from")
-	find := func(version string) (v decide.FileVersion, ok bool) {
-		i := slices.IndexFunc(all, func(v decide.FileVersion) bool { return v.Name == version })
-		if i < 0 {
-			return v, false
+	for _, v := range all {
+		if v.Name == cmp.Or(q.Get("version"), decide.VersionInUse) {
+			p.Shown = v
 		}
-		return all[i], true
+		if v.Name == p.From {
+			before = v
+		}
 	}
-	var ok bool
-	p.Shown, ok = find(cmp.Or(q.Get("version"), decide.VersionInUse))
-	if !ok && q.Get("version") != "" {
+	if p.Shown.Name == "" && q.Get("version") != "" || before.Name != p.From {
 		c.problem(w, r, http.StatusNotFound, "This version of "+name+" is not known here.")
 		return
 	}
-	if before, ok := find(p.From); ok {
+	if p.From != "" && !before.IsHidden && !p.Shown.IsHidden {
 		b := blockOf(newTextLimit(), textPair{
 			"file", "From “" + before.Name + "” to “" + p.Shown.Name + "”",
 			before.Text, p.Shown.Text, review.Lines, true,
 		}, nil, false, true)
 		p.Changes, p.HasMore, b.Cut = &b, b.Cut, false
-	} else if p.From != "" {
-		c.problem(w, r, http.StatusNotFound, "This version of "+name+" is not known here.")
-		return
 	}
 	p.fillLines(r)
 	c.render(w, r, http.StatusOK, "configfile", p)

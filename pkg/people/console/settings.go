@@ -33,52 +33,44 @@ func (c *Console) fillSettings(p *configPage, r *http.Request) {
 	if s.Config == nil {
 		return
 	}
-	add := func(name, path string, texts ...string) {
-		warning := ""
-		if len(texts) > 1 {
-			warning = texts[1]
-		}
-		link := fileLink(root, "mcp_config.json", s.Line(path))
-		p.Settings = append(p.Settings, setting{name, texts[0], warning, link})
-	}
-	add("Four eyes", "review.four_eyes", fourEyesText(s)...)
-	asks := "Agents cannot request access to locked tools."
+	line := func(path string) string { return fileLink(root, "mcp_config.json", s.Line(path)) }
+	asks, confirm := "Agents cannot request access to locked tools.", "No call needs a confirmation."
 	if s.Asks {
 		asks = "Agents may request access to locked tools."
 	}
-	add("Requests", "gateway.requests", asks)
-	confirm := "No call needs a confirmation."
 	if list := s.Tools.Confirm; len(list) > 0 {
 		confirm = "A person must confirm each call of: " + text.List(list, maxPatterns) + "."
 	}
-	add("Confirm", "tools.confirm", confirm)
+	p.Settings = []setting{
+		fourEyesSetting(s, line("review.four_eyes")),
+		{"Requests", asks, "", line("gateway.requests")},
+		{"Confirm", confirm, "", line("tools.confirm")},
+	}
 	targets, sends := c.o.Service.NoticeTargets(r.Context())
 	p.Sends = sends
 	for i, t := range targets {
-		line := s.Line("notify[" + strconv.Itoa(i) + "]")
-		p.Targets = append(p.Targets, noticeTarget{t, fileLink(root, "mcp_config.json", line)})
+		p.Targets = append(p.Targets, noticeTarget{t, line("notify[" + strconv.Itoa(i) + "]")})
 	}
 }
 
-// fourEyesText says which approvals need two people, and why nobody can give them, if so.
-func fourEyesText(s decide.SettingsInUse) []string {
-	const none = "Nobody signs in with an issuer here, so nobody can approve these definitions."
-	var words string
+// fourEyesSetting says which approvals need two people, and if nobody can give them.
+func fourEyesSetting(s decide.SettingsInUse, link string) setting {
+	out := setting{Name: "Four eyes", Text: "Off: one person approves a definition.", Link: link}
 	switch s.Review.FourEyes {
-	case "all":
-		words = "On for everything: two people must approve each definition of every tool, " +
-			"prompt and resource. Both sign in with the issuer."
+	case "off":
+		return out
 	case "destructive":
-		words = "On for destructive tools: two people must approve each of their definitions. " +
+		out.Text = "On for destructive tools: two people must approve each of their definitions. " +
 			"Both sign in with the issuer. The hints of a server decide which tools are destructive, " +
 			"unless annotations sets them. One person approves all other definitions."
 	default:
-		return []string{"Off: one person approves a definition."}
+		out.Text = "On for everything: two people must approve each definition of every tool, " +
+			"prompt and resource. Both sign in with the issuer."
 	}
 	if !s.Issuer {
-		return []string{words, none}
+		out.Warning = "Nobody signs in with an issuer here, so nobody can approve these definitions."
 	}
-	return []string{words}
+	return out
 }
 
 // Events returns the events of the target in words.
@@ -104,7 +96,7 @@ func (c *Console) testNotice(w http.ResponseWriter, r *http.Request) {
 	redirectTo(w, http.StatusSeeOther, "../config?"+to.Encode()+"#notify")
 }
 
-// testMessage returns the result of the last test message to the target that the address names.
+// testMessage shows the result of the last test message to the target that the address names.
 func (p *configPage) testMessage(r *http.Request) {
 	key := r.URL.Query().Get("tested")
 	for _, t := range p.Targets {

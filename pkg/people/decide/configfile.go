@@ -16,7 +16,9 @@ import (
 type FileVersion struct {
 	Name string // in use, refused, before, or the name of a backup
 	Hash string // SHA-256
-	Text string // with [secret] for values that may be secret; "": the version cannot be shown
+	Text string // with [secret] for values that may be secret
+
+	IsHidden bool // it is no JSON: its secrets cannot be found, and Text is ""
 }
 
 // VersionInUse is the name of the version in use.
@@ -41,7 +43,7 @@ func (d *Service) FileVersions(ctx context.Context, name string) (all []FileVers
 		if key == config.Key {
 			shown = config.Redact(data)
 		}
-		all = append(all, FileVersion{version, object.Version(data), string(shown)})
+		all = append(all, FileVersion{version, object.Version(data), string(shown), shown == nil})
 	}
 	add(VersionInUse, files.InUse)
 	add("refused", files.Bad)
