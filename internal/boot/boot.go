@@ -138,6 +138,7 @@ type Program struct {
 	ending        <-chan struct{}
 	now           func() time.Time
 	secrets       secret.Source
+	commands      bool                                // of the options
 	folder        string                              // of the options
 	wake          func(context.Context, string) error // of the options
 
@@ -155,7 +156,7 @@ type Program struct {
 
 // New builds a Program bottom up. It makes no request.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, folder: o.Folder, Owner: o.Owner, Timeouts: o.Front, Sealer: o.Sealer, ending: o.Ending}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, folder: o.Folder, commands: o.Commands, Owner: o.Owner, Timeouts: o.Front, Sealer: o.Sealer, ending: o.Ending}
 	p.Yielder = new(Yielder)
 	if p.Timeouts == (Timeouts{}) {
 		p.Timeouts = s.Timeouts()

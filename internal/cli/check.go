@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/internal/cli/difference"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/people/difference"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"

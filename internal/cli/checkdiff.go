@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/internal/cli/difference"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/people/difference"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )

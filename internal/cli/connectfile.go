@@ -171,7 +171,7 @@ func (c *connecting) put(path string, data []byte, fresh bool) (backup string, e
 		}
 		return "", createFile(path, data, mode)
 	}
-	if backup, err = backUp(path, time.Now()); err != nil {
+	if backup, err = backUp(path, time.Now(), fs.ModePerm); err != nil {
 		return "", err
 	}
 	if err = replaceFile(path, data, 0o600); err != nil {

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,18 +14,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
-	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
 // stamp is the layout of the time in the name of a copy.
 const stamp = "20060102T150405Z"
 
 // backUp copies a file to NAME.bak-20261121T210000Z in the same folder, and returns the copy's
-// path. Only people who can read the file can read the copy. If the name exists, the copy's name
-// gets a number.
-func backUp(path string, now time.Time) (string, error) {
+// path. The copy has the permissions of the file that mode also has. If the name exists, the copy's
+// name gets a number.
+func backUp(path string, now time.Time, mode fs.FileMode) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
@@ -36,7 +32,9 @@ func backUp(path string, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return freeName(backupName(path, now), "", func(name string) error { return createFile(name, data, info.Mode().Perm()) })
+	return freeName(backupName(path, now), "", func(name string) error {
+		return createFile(name, data, info.Mode()&mode)
+	})
 }
 
 // backupName returns the name of a backup of a file; a file with that name may exist.
@@ -86,39 +84,6 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 		}
 	}
 	return folder.PutFile(path, data, mode, store.Replace)
-}
-
-// lockTime is how long a command waits for another writer of a folder.
-const lockTime = 5 * time.Second
-
-// replaceConfig replaces the config of a folder, if it still has the content before, and keeps a
-// copy of it. After an error nothing has changed.
-func replaceConfig(
-	ctx context.Context, folder string, before, after []byte,
-) (backup string, err error) {
-	path := filepath.Join(folder, filepath.FromSlash(config.Key))
-	ctx, cancel := context.WithTimeout(ctx, lockTime)
-	defer cancel()
-	err = dir.New(folder).Exclusive(ctx, func() error {
-		switch now, err := os.ReadFile(path); {
-		case err != nil:
-			return err
-		case !bytes.Equal(now, before):
-			return errors.New("somebody else changed the config at this moment; " +
-				"run the command again")
-		}
-		if backup, err = backUp(path, time.Now()); err != nil {
-			return fmt.Errorf("the old config cannot be kept: %w", err)
-		}
-		if err = replaceFile(path, after, 0o644); err != nil {
-			_ = os.Remove(backup) // the config is unchanged
-		}
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("%w; nothing was changed", err)
-	}
-	return backup, nil
 }
 
 // writeInto writes data to a device, a pipe or, depending on flags, the end of a file.

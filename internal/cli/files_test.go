@@ -21,10 +21,10 @@ func TestFilesAreReplacedWhole(t *testing.T) {
 	require.OK(t, os.Symlink(path, link))
 	now := time.Date(2026, 11, 21, 21, 0, 0, 0, time.UTC)
 	for _, want := range []string{".bak-20261121T210000Z", ".bak-20261121T210000Z-2"} {
-		kept, err := backUp(path, now)
+		kept, err := backUp(path, now, 0o600)
 		data, readErr := os.ReadFile(kept)
 		info, statErr := os.Stat(kept)
-		if err != nil || readErr != nil || statErr != nil || kept != path+want || string(data) != "one" || info.Mode().Perm() != 0o640 {
+		if err != nil || readErr != nil || statErr != nil || kept != path+want || string(data) != "one" || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s, %v: %q", kept, err, data)
 		}
 	}

@@ -379,7 +379,7 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 		}
 		return "", nil
 	}
-	return replaceConfig(ctx, i.Dir, i.before, data)
+	return configFile{i.Dir}.Replace(ctx, i.before, data)
 }
 
 // short returns a text with paths in their usual short form.

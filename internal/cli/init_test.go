@@ -104,7 +104,7 @@ func TestInitIgnoresState(t *testing.T) {
 	require.OK(t, run(t.Context(), []string{"init", dir}, quiet()))
 	p := start(t, dir)
 	p.configure(config(""))
-	_, err := backUp(filepath.Join(dir, "config", "mcp_config.json"), time.Now())
+	_, err := backUp(filepath.Join(dir, "config", "mcp_config.json"), time.Now(), 0o600)
 	require.OK(t, err)
 	if got := git("status", "--porcelain", "--untracked-files=all"); got != "?? .gitignore\n?? config/mcp_config.json\n?? config/policy.cedar\n" {
 		t.Errorf("git would add\n%s", got)

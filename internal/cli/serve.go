@@ -166,7 +166,9 @@ func (c serveCmd) serveListener(
 	defer folder.KeepInfo(ctx, c.Dir, here, log)()
 	defer p.Counter.Start(ctx)()
 	defer worker.Start(ctx, p.Sender)()
-	browsers := bootadmin.Browsers{Store: signin.NewStore(stores.Approvals, nil)}
+	browsers := bootadmin.Browsers{
+		Config: configFile{c.Dir}, Store: signin.NewStore(stores.Approvals, nil),
+	}
 	if owner != nil {
 		browsers.Codes = signin.NewCodes(nil)
 	}

@@ -14,10 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
@@ -44,6 +42,7 @@ type configEdit struct {
 	Warnings []string `json:"warnings,omitempty"` // that the config did not have before
 
 	command       string
+	file          configFile
 	before, after []byte
 	servers       *rawjson.Node // before
 	at            *rawjson.Node // the server's entry before; nil: none
@@ -71,8 +70,9 @@ func (c editFlags) apply(
 	if !folder.HasGateway(dir) {
 		return folder.NoGateway(dir)
 	}
-	e.Config = filepath.Join(dir, filepath.FromSlash(config.Key))
-	if e.before, err = os.ReadFile(e.Config); err != nil {
+	e.file = configFile{dir}
+	e.Config = e.file.path()
+	if e.before, err = e.file.Read(); err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	root, err := rawjson.Parse(e.before)
@@ -95,7 +95,7 @@ func (c editFlags) apply(
 	if err := e.check(); err != nil || c.DryRun {
 		return err
 	}
-	e.Backup, err = replaceConfig(ctx, dir, e.before, e.after)
+	e.Backup, err = e.file.Replace(ctx, e.before, e.after)
 	e.Written = err == nil
 	return err
 }
@@ -119,14 +119,9 @@ func (e *configEdit) check() error {
 	return nil
 }
 
-// set puts a value at a path of the config; nil removes it.
+// set puts a value at a path below mcpServers; nil removes it.
 func (e *configEdit) set(value json.RawMessage, at ...string) (err error) {
-	e.after, err = clientfile.SetJSON(
-		e.Config,
-		e.after,
-		append([]string{"mcpServers"}, at...),
-		value,
-	)
+	e.after, err = e.file.Set(e.after, at, value)
 	return err
 }
 
@@ -240,53 +235,35 @@ func (e *configEdit) names() []string {
 	return e.servers.Keys
 }
 
-// entry returns the server's entry. It refuses text that looks like a secret, because everybody who
-// reads the file can see it.
+// entry returns the server's entry.
 func (c addServerCmd) entry() (json.RawMessage, error) {
-	isURL := len(c.Target) == 1 && strings.Contains(c.Target[0], "://")
-	switch {
-	case isURL && (len(c.Env) > 0 || c.Cwd != ""):
-		return nil, errors.New("--env and --cwd belong to a command, and this server has a URL")
-	case !isURL && len(c.Header) > 0:
-		return nil, errors.New("--header belongs to a URL, and this server has a command")
-	case isURL && clientfile.IsCredential("", c.Target[0]):
-		return nil, inClearError("the URL", "in a --header")
-	}
-	entry := rawjson.Object{}
-	if isURL {
-		entry.Add("url", rawjson.Quote(c.Target[0]))
-		headers, err := pairs("--header", ":", c.Header)
-		if err == nil && headers != nil {
-			entry.Add("headers", headers)
-		}
-		return entry.Bytes(), err
-	}
-	if err := c.program(&entry); err != nil {
+	d := config.Draft{Headers: c.Header, Env: c.Env, Cwd: c.Cwd}
+	if len(c.Target) == 1 && strings.Contains(c.Target[0], "://") {
+		d.URL = c.Target[0]
+	} else if err := c.program(&d); err != nil {
 		return nil, err
 	}
-	env, err := pairs("--env", "=", c.Env)
-	if err == nil && env != nil {
-		entry.Add("env", env)
-	}
+	entry, err := d.Entry()
 	return entry.Bytes(), err
 }
 
 // program adds the command line, which must start a program that exists.
-func (c addServerCmd) program(entry *rawjson.Object) (err error) {
-	path, args := c.Target[0], c.Target[1:]
+func (c addServerCmd) program(d *config.Draft) (err error) {
+	path := c.Target[0]
 	if c.Cwd != "" {
-		if c.Cwd, err = filepath.Abs(c.Cwd); err != nil {
+		if d.Cwd, err = filepath.Abs(c.Cwd); err != nil {
 			return err
 		}
-		if info, err := os.Stat(c.Cwd); err != nil || !info.IsDir() {
-			return fmt.Errorf("--cwd %s is no folder", c.Cwd)
+		if info, err := os.Stat(d.Cwd); err != nil || !info.IsDir() {
+			return fmt.Errorf("--cwd %s is no folder", d.Cwd)
 		}
 	}
 	if strings.ContainsAny(path, `/\`) && !filepath.IsAbs(path) {
-		if path, err = filepath.Abs(filepath.Join(c.Cwd, path)); err != nil {
+		if path, err = filepath.Abs(filepath.Join(d.Cwd, path)); err != nil {
 			return err
 		}
 	}
+	d.Command = append([]string{path}, c.Target[1:]...)
 	switch _, err := exec.LookPath(path); {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s is not executable", path)
@@ -298,58 +275,7 @@ func (c addServerCmd) program(entry *rawjson.Object) (err error) {
 			path,
 		)
 	}
-	for i, found := range secret.InArgs(args) {
-		if len(found) > 0 ||
-			strings.Contains(args[i], "://") && clientfile.IsCredential("", args[i]) {
-			return inClearError(
-				fmt.Sprintf("argument %d of the command", i+1),
-				"in --env, if the program can read it there",
-			)
-		}
-	}
-	entry.Add("command", rawjson.Quote(path))
-	if len(args) > 0 {
-		list, err := rawjson.Encode(args)
-		if err != nil {
-			return err
-		}
-		entry.Add("args", list)
-	}
-	if c.Cwd != "" {
-		entry.Add("cwd", rawjson.Quote(c.Cwd))
-	}
 	return nil
-}
-
-// pairs returns the values of a repeatable flag as a JSON object; nil: there are none.
-func pairs(flag, sep string, all []string) (json.RawMessage, error) {
-	if len(all) == 0 {
-		return nil, nil
-	}
-	out := rawjson.Object{}
-	for _, one := range all {
-		name, value, found := strings.Cut(one, sep)
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		switch {
-		case name == "" || !found && sep == ":":
-			return nil, fmt.Errorf("%s: want NAME%sVALUE", flag, sep) // the value may be a secret
-		case !found:
-			value = "${env:" + name + "}"
-		case out.Get(name) != nil:
-			return nil, fmt.Errorf("%s gives %s twice", flag, text.Quote(name, 80))
-		}
-		if !strings.Contains(value, "${") && clientfile.IsCredential(name, value) {
-			return nil, inClearError(text.Quote(name, 80)+" of "+flag, "there")
-		}
-		out.Add(name, rawjson.Quote(value))
-	}
-	return out.Bytes(), nil
-}
-
-// inClearError is the refusal of a secret in clear text. It does not repeat the secret.
-func inClearError(what, where string) error {
-	return fmt.Errorf("%s looks like a secret in clear text, which everybody who reads the config "+
-		"could see. Set a variable where the gateway runs, and write ${env:NAME} %s", what, where)
 }
 
 // A removeServerCmd is portcullis servers remove.
@@ -381,7 +307,7 @@ func (c disableServerCmd) Run(ctx context.Context, env *environment) error {
 	return c.turn(ctx, env, "servers disable", "disabled", false)
 }
 
-// turn enables or disables the server. Files of other programs have the member disabled instead.
+// turn enables or disables the server.
 func (c editFlags) turn(
 	ctx context.Context,
 	env *environment,
@@ -392,19 +318,10 @@ func (c editFlags) turn(
 		if err := e.requireServer(); err != nil {
 			return "", "", err
 		}
-		member, value := "enabled", on
-		if e.at.Get("disabled") != nil {
-			member, value = "disabled", !on
-		}
-		if is := e.at.Get(member); is.Is(value) || is == nil && on {
+		e.after, err = e.file.Enable(e.before, c.Name, on)
+		if err == nil && bytes.Equal(e.after, e.before) {
 			return "", fmt.Sprintf("the server %s is already %s", inLine(c.Name), what), nil
 		}
-		if e.at.Get("enabled") != nil &&
-			member == "disabled" { // they may not contradict each other
-			if err := e.set(nil, c.Name, "enabled"); err != nil {
-				return "", "", err
-			}
-		}
-		return what, "", e.set(json.RawMessage(fmt.Sprint(value)), c.Name, member)
+		return what, "", err
 	})
 }

@@ -116,7 +116,7 @@ func TestServersEditTogether(t *testing.T) {
 					[]string{"servers", "add", name, "https://x.example/" + name, "--dir", dir},
 					quiet(),
 				)
-				if err == nil || !strings.Contains(err.Error(), "run the command again") {
+				if err == nil || !strings.Contains(err.Error(), "try again") {
 					if err != nil {
 						t.Error(err)
 					}

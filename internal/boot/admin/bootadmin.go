@@ -33,7 +33,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	}
 	admins := identity.Admins(auth)
 	s := &p.Settings
-	service := newService(p, sync, s.Access.ClientID != "" && b.Store != nil)
+	service := newService(p, sync, s.Access.ClientID != "" && b.Store != nil, b.Config)
 	tokens := registry(p, service)
 	gate := clientsAt(p)
 	signIn, err := b.signIn(p, admins)
@@ -64,7 +64,7 @@ func API(p *boot.Program, sync decide.Syncer, actor string) (http.Handler, error
 	if _, err := p.Authenticator(context.Background()); err != nil { // reads the agent tokens
 		return nil, err
 	}
-	service := newService(p, sync, p.Settings.Access.ClientID != "")
+	service := newService(p, sync, p.Settings.Access.ClientID != "", nil)
 	api := admin.New(service, registry(p, service), clientsAt(p), nil)
 	who := decide.Actor{Name: actor, Rights: identity.Everything()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,8 +73,10 @@ func API(p *boot.Program, sync decide.Syncer, actor string) (http.Handler, error
 }
 
 // newService returns the service of the console and the API. issuer reports whether people sign in
-// at an issuer.
-func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Service {
+// at an issuer. cfg is the config in the gateway's folder, or nil.
+func newService(
+	p *boot.Program, sync decide.Syncer, issuer bool, cfg decide.ConfigFile,
+) *decide.Service {
 	var running func(stop.Target) int
 	var servers decide.ServerControl
 	var caller decide.ToolCaller
@@ -95,6 +97,7 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Notices: notices, Asks: p.Asks(), ConfigFolder: folder,
+		Config: cfg, Objects: p.Stores.Objects, Prober: p,
 		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
 		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Servers: servers, Caller: caller,
 		Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,

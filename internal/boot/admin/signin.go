@@ -7,14 +7,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/people/console"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// Browsers holds what sign-in with a browser needs. With the zero Browsers nobody can sign in.
+// Browsers holds what people with a browser need. With the zero Browsers nobody can sign in.
 type Browsers struct {
-	Store *signin.Store // of browser sessions; nil: nobody signs in
+	Config decide.ConfigFile // nil: nobody can write the config
+	Store  *signin.Store     // of browser sessions; nil: nobody signs in
 	// the codes of links that sign in the owner of a gateway on one machine; nil: no links
 	Codes *signin.Codes
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/hostname"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
@@ -115,7 +116,7 @@ func (e *entry) elsewhere() string {
 
 // visibleValue returns the value of a variable for people, or "" if it is a secret.
 func visibleValue(p Pair) string {
-	if IsCredential(p.Name, p.Value) || marks.MatchString(p.Value) {
+	if secret.IsCredential(p.Name, p.Value) || marks.MatchString(p.Value) {
 		return ""
 	}
 	return ": " + text.Quote(p.Value, 60)

@@ -129,7 +129,7 @@ func (s *Server) value(n *rawjson.Node, name, want string) string {
 	if refers || strings.Contains(out, "${") {
 		return out
 	}
-	from, to, found := credential(name, out)
+	from, to, found := secret.FindCredential(name, out)
 	if !found {
 		return out
 	}
@@ -157,7 +157,7 @@ func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
 		value := s.options.Getenv(name)
 		switch {
 		case !isVariable(name):
-		case value != "" && IsCredential(name, value):
+		case value != "" && secret.IsCredential(name, value):
 			s.leave("line %d refers to the credential %s, which the config would hold in clear: "+
 				"write the entry by hand, with the credential in a header or in env", s.line(n), name)
 			return ""

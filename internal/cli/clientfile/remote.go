@@ -43,7 +43,8 @@ func (s *Server) url(n *rawjson.Node) {
 	}
 	query, gone := u.Query(), []string{}
 	for name, values := range query {
-		if slices.ContainsFunc(values, func(v string) bool { return IsCredential(name, v) }) {
+		isSecret := func(v string) bool { return secret.IsCredential(name, v) }
+		if slices.ContainsFunc(values, isSecret) {
 			query.Del(name)
 			gone = append(gone, name)
 		}
@@ -52,7 +53,7 @@ func (s *Server) url(n *rawjson.Node) {
 		u.RawQuery = query.Encode()
 		shorn("the credential ?" + text.List(gone, 3) + "=")
 	}
-	if s.URL = u.String(); secretURL(s.URL) {
+	if s.URL = u.String(); secret.IsCredential("", s.URL) {
 		s.leave("a part of the path of its URL in line %d looks like a credential, which the "+
 			"config would hold in clear: write the entry by hand if it is none", s.line(n))
 	}
@@ -198,7 +199,7 @@ func (s *Server) arguments(args []*rawjson.Node) {
 		texts[i] = a.Text
 	}
 	secrets := secret.InArgs(texts)
-	isSecret := func(part string) bool { return IsCredential("", part) }
+	isSecret := func(part string) bool { return secret.IsCredential("", part) }
 	program := base(s.Command)
 	for i, a := range args {
 		word, refers := s.refer(a)

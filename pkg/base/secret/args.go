@@ -13,13 +13,13 @@ func InArgs(args []string) [][]string {
 	flag := "" // the previous word, if it is a flag whose value follows
 	for i, arg := range args {
 		name, value, assigned := strings.Cut(arg, "=")
-		isKey := Looks(flag, "x") && LooksKey(strings.TrimLeft(arg, "-"))
+		isKey := Looks(flag, "x") && looksKey(strings.TrimLeft(arg, "-"))
 		isFlag := strings.HasPrefix(arg, "-") && !isKey
 		switch {
 		case isFlag && assigned:
 			flag, found[i] = "", inWord(name, value)
 		case isFlag:
-			if flag = arg; len(arg) > 2 && arg[1] != '-' && LooksKey(arg[2:]) {
+			if flag = arg; len(arg) > 2 && arg[1] != '-' && looksKey(arg[2:]) {
 				found[i] = []string{arg[2:]}
 			}
 		case len(arg) > 1 && strings.HasSuffix(arg, ":"): // of a header in a script

@@ -18,7 +18,7 @@ func Looks(name, value string) bool {
 	switch lower := strings.ToLower(strings.TrimSpace(scheme)); {
 	case strings.TrimSpace(value) == "", plain.MatchString(value):
 		return false
-	case lower == "bearer", lower == "basic", LooksKey(value):
+	case lower == "bearer", lower == "basic", looksKey(value):
 		return true
 	case shortFlag.MatchString(name):
 		return secretFlag.MatchString(name) && isShortSecret(value)
@@ -115,9 +115,9 @@ var keys = regexp.MustCompile(`^(gh[pousr]_|github_pat_|` +
 
 var uuid = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// LooksKey reports whether a value has the form of a key, under any name: it has the prefix of a
+// looksKey reports whether a value has the form of a key, under any name: it has the prefix of a
 // known service's keys, or a long run of letters and digits without a word in it.
-func LooksKey(value string) bool {
+func looksKey(value string) bool {
 	if keys.MatchString(value) {
 		return true
 	}

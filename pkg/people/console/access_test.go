@@ -13,12 +13,14 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/people/console"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -54,6 +56,19 @@ func serverRows() map[string]row {
 		"GET /admin/servers/{server}/messages": {need: operator},
 		"POST /admin/servers/{server}/restart": {need: operator, json: "{}"},
 		"POST /admin/servers/{server}/sync":    {need: operator, form: "x=", json: "{}"},
+
+		"GET /admin/add-server": {need: operator},
+		"POST /admin/add-server": {
+			need: operator, form: "do=write&name=new&url=https://new.example.com/mcp&version=$version",
+		},
+		"GET /admin/servers/{server}/edit": {need: operator},
+		"POST /admin/servers/{server}/edit": {
+			need: operator, form: "do=write&url=https://new.example.com/mcp&version=$version",
+		},
+		"POST /admin/servers/{server}/enable":  {need: operator, form: "version=$version"},
+		"POST /admin/servers/{server}/disable": {need: operator, form: "version=$version"},
+		"GET /admin/policy":                    {need: operator},
+		"POST /admin/policy":                   {need: operator, form: "policy="},
 
 		"GET /admin/audit/check":        {need: viewer},
 		"GET /admin/audit/evidence.zip": {need: viewer},
@@ -258,6 +273,7 @@ func newStage(t *testing.T) *stage {
 	s.Decide.Usage, s.Decide.Copier = s.usage, &s.copies
 	s.Decide.Servers = upstream.New(nil) // of which no server has run
 	s.Decide.Caller, s.Decide.Notices = s.MCP, new(sender)
+	s.Decide.Config, s.Decide.Objects = &admintest.ConfigFile{D: s.Fixture}, s.Objects
 	s.Decide.Days = auditDays(t, audit.Line{V: 1, Kind: audit.KindCall, Time: s.Clock.Now(), Agent: "ci"})
 	s.signsIn(guessedIssuer{}, "k")
 	s.keepTokens()
@@ -373,7 +389,9 @@ func (a *access) prepare() func() agenttest.Answer {
 	if a.html {
 		h, body = http.Header{"Accept": {"text/html"}, "Content-Type": {"application/x-www-form-urlencoded"}}, a.row.form
 	}
-	body = strings.NewReplacer("$hash", string(t.Hash), "$rev", strconv.FormatInt(t.Record.Rev, 10), "$id", t.ID).Replace(body)
+	stored, err := a.Objects.Get(a.Context(), config.Key, "")
+	require.OK(a.T, err)
+	body = strings.NewReplacer("$version", object.Version(stored.Data), "$hash", string(t.Hash), "$rev", strconv.FormatInt(t.Record.Rev, 10), "$id", t.ID).Replace(body)
 	if strings.HasSuffix(path, "/text") {
 		path += "?of=description"
 	}

@@ -79,11 +79,6 @@ type clientPage struct {
 	Seen seenPart
 }
 
-// Snippet returns a text to copy, with its title.
-func (p *clientPage) Snippet(title, text string) struct{ Title, Text string } {
-	return struct{ Title, Text string }{title, text}
-}
-
 // A way is one of several choices, with its link.
 type way struct {
 	Name, Link string

@@ -112,6 +112,11 @@ func (p *Page) Reads() bool { return p.reads }
 // At returns the address of a path below /admin.
 func (p *Page) At(below string) string { return p.Root + strings.TrimSuffix("admin/"+below, "/") }
 
+// Snippet returns a text to copy, with its title.
+func (p *Page) Snippet(title, text string) struct{ Title, Text string } {
+	return struct{ Title, Text string }{title, text}
+}
+
 // Asset returns the address of one of our assets.
 func (p *Page) Asset(name string) string { return p.Root + "admin/assets/" + assets[name].address }
 

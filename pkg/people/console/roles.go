@@ -28,6 +28,9 @@ func requiredRole(method, address string) identity.Role {
 	}
 	parts := strings.Split(below, "/")
 	switch first := parts[0]; {
+	case first == "add-server", first == "policy",
+		first == "servers" && len(parts) == 3 && parts[2] == "edit":
+		return identity.Operator // the forms of the operator's files
 	case first == "tokens", first == "sessions", first == "call":
 		return identity.Operator // these pages name all agents and all people, or call tools
 	case first == "servers" && len(parts) == 3 && parts[2] == "messages":

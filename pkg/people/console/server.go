@@ -22,6 +22,8 @@ type serverPage struct {
 	Others   []kindCounts
 	CanSync  bool
 	Messages []decide.ServerMessage // the newest first; operators only
+	Version  string                 // of the stored config, for buttons; "": none
+	EditURL  string                 // of the config, if the gateway cannot write it
 
 	// Elsewhere says where the loads and calls are counted, if not in this process.
 	Elsewhere decide.ServerLogs
@@ -33,6 +35,9 @@ func (c *Console) serverPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/servers/{server}", c.pageOr(next, c.server))
 	mux.Handle("POST /admin/servers/{server}/sync", formOr(next, c.syncServer))
 	mux.Handle("POST /admin/sync", formOr(next, c.sync))
+	c.serverFormPages(mux, next)
+	mux.Handle("GET /admin/policy", c.pageOr(next, c.policy))
+	mux.Handle("POST /admin/policy", formOr(next, c.policy))
 }
 
 // server shows one server.
@@ -66,9 +71,19 @@ func (c *Console) showServer(w http.ResponseWriter, r *http.Request, status int,
 	if s.Activity == nil {
 		p.Elsewhere = c.o.Service.ServerLogs(name)
 	}
+	p.EditURL = c.o.Service.EditURL(r.Context())
+	if p.MayOperate() && c.o.Service.CanEditConfig() {
+		stored, err := c.o.Service.StoredConfig(r.Context())
+		if err != nil { // the page has no buttons then
+			_ = c.o.Service.Explain(r.Context(), "config", err)
+		}
+		p.Version = stored.Version
+	}
 	message, unrevoked := signOutMessage(r)
+	written, unrecorded := configMessage(r)
 	p.Title, p.Here = s.Name, "servers"
-	p.Message, p.Problem = cmp.Or(serverSyncMessage(r, s), message), cmp.Or(problem, unrevoked)
+	p.Message = cmp.Or(serverSyncMessage(r, s), message, written)
+	p.Problem = cmp.Or(problem, unrevoked, unrecorded)
 	p.All, p.Others = toolsOf(root, s.Server), othersOf(root, s.Server)
 	c.render(w, r, status, "server", p)
 }

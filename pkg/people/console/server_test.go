@@ -32,8 +32,15 @@ func (control) Messages(string, int64) (out []upstream.Message) {
 func (control) Activity(string) upstream.Activity {
 	hour := time.Date(2026, 11, 27, 22, 0, 0, 0, time.UTC)
 	return upstream.Activity{
-		Since: hour, Loads: 9, FailedLoads: 2, FailedHours: []time.Time{hour}, Calls: 5, FailedCalls: 1,
-		P95: 210, LastError: "http status 500, body <oops>", LastErrorAt: hour,
+		Since:       hour,
+		Loads:       9,
+		FailedLoads: 2,
+		FailedHours: []time.Time{hour},
+		Calls:       5,
+		FailedCalls: 1,
+		P95:         210,
+		LastError:   "http status 500, body <oops>",
+		LastErrorAt: hour,
 	}
 }
 
@@ -106,7 +113,10 @@ func TestSyncOfServer(t *testing.T) {
 	says(t, submit("mail"), "The sync is done, and the server did not load.")
 	h.OpenWith(starter{})
 	says(t, submit("mail"), "A sync of every enabled server was started in another process.")
-	if a := h.Submit("/admin/servers/old/sync", url.Values{"csrf": {""}}); a.Status != http.StatusConflict {
+	if a := h.Submit(
+		"/admin/servers/old/sync",
+		url.Values{"csrf": {""}},
+	); a.Status != http.StatusConflict {
 		t.Errorf("a disabled server: %d", a.Status)
 	} else {
 		says(t, a.Body, "The server is disabled, so it was not loaded; enable it first.")

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -49,7 +50,7 @@ func (c *Console) servers(w http.ResponseWriter, r *http.Request) { c.serverList
 
 // serverList shows one page of the servers, and the error of a failed sync if it is not nil.
 func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed error) {
-	after, err := onlyAfter(r, "sync", "new", "changed")
+	after, err := onlyAfter(r, "sync", "new", "changed", "did", "audit")
 	root, status := rootOf(r), http.StatusOK
 	p := &serversPage{Page: Page{Title: "Servers", Here: "servers"}, State: c.o.Service.Freshness(r.Context()), CanSync: c.o.Service.CanSync()}
 	var next decide.Next
@@ -71,7 +72,9 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 		status, p.Problem = e.Status, sentence(e.Detail)
 		p.Parts, p.Rest = e.Parts[:min(len(e.Parts), maxRows)], max(0, len(e.Parts)-maxRows)
 	}
-	p.Message = syncMessage(r, "every enabled server")
+	written, unrecorded := configMessage(r)
+	p.Message = cmp.Or(syncMessage(r, "every enabled server"), written)
+	p.Problem = cmp.Or(p.Problem, unrecorded)
 	c.render(w, r, status, "servers", p)
 }
 

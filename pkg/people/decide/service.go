@@ -91,6 +91,12 @@ type Options struct {
 	// Caller calls tools for people; nil: calls run elsewhere.
 	Caller ToolCaller
 
+	// Config is the config in the gateway's folder; nil: nobody can change the config here.
+	// Objects has the operator's files. Prober probes new servers; nil: they cannot be probed here.
+	Config  ConfigFile
+	Objects object.Store
+	Prober  Prober
+
 	// Servers has the processes of servers; nil: they run elsewhere.
 	Servers ServerControl
 
@@ -141,6 +147,7 @@ type Service struct {
 		since time.Time // when the fault began that missingIssuer reports; zero: there is none
 	}
 	open     openRequests
+	probing  sync.Mutex     // held while a probe runs
 	checking sync.Mutex     // held while a check of the audit runs
 	changes  review.Changes // cache of the changes that pages and lists have shown
 }

@@ -31,6 +31,10 @@ const (
 	ActionRenewed        = "server_token_renewed" // token renewals of one day; the note has the number
 	ActionSync           = "sync"                 // a person started a sync
 	ActionRestarted      = "server_restarted"     // a person restarted a server
+	ActionServerAdded    = "server_added"         // a person added a server to the config
+	ActionServerChanged  = "server_changed"       // a person changed a server in the config
+	ActionServerEnabled  = "server_enabled"       // a person enabled a server in the config
+	ActionServerDisabled = "server_disabled"      // a person disabled a server in the config
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"
 	ActionBackup         = "approvals_backup"     // a copy of the store was made; it has the digests of tokens

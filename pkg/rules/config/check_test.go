@@ -86,6 +86,31 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 	}
 }
 
+// The console links to the address at which people change the file, so everybody who may open the
+// console sees it.
+func TestParseEditURL(t *testing.T) {
+	const notHTTPS = "config.edit_url: is not an https address, such as the page of the file at its " +
+		"Git host"
+	const leaks = "config.edit_url: holds a credential, which everybody who opens the console could see"
+	for address, want := range map[string]string{
+		"http://git.example/edit":                               notHTTPS,
+		"javascript:alert(1)":                                   notHTTPS,
+		"https:///edit":                                         notHTTPS,
+		"https://kim:hunter2@git.example/edit":                  leaks,
+		"https://git.example/edit?token=0123456789abcdef0123":   leaks,
+		"https://git.example/you/gateway/edit/main/config.json": "",
+	} {
+		src := fmt.Sprintf(`{"mcpServers": {}, "config": {"edit_url": %q}}`, address)
+		cfg, err := Parse([]byte(src))
+		switch {
+		case want == "" && (err != nil || cfg.EditURL != address):
+			t.Errorf("%s: %v", address, err)
+		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", address, err, want)
+		}
+	}
+}
+
 // Two servers clash if their tools could have the same name in direct mode, or if their names
 // differ only in case.
 func TestParseServersThatClash(t *testing.T) {

@@ -28,6 +28,7 @@ type Config struct {
 	Audit    Audit
 	Stop     stop.Stops // the operator's emergency stops; the reason may be ""
 	Notify   []Notify   // in the file's order
+	EditURL  string     // the https address at which people change the file; "": none
 	Words    Words      // further words that find tools
 
 	// Warnings are allowed things that look wrong, such as a credential in plain text. The config

@@ -15,6 +15,7 @@ type file struct {
 	Audit    *fileAudit             `json:"audit,omitempty" jsonschema_description:"What the gateway keeps about calls."`
 	Stop     *fileStop              `json:"stop,omitempty" jsonschema_description:"Emergency stops of servers, agents or everything. They override all other settings. Agents still find the tools, as server_disabled. Stops at /admin/stop count in addition."`
 	Notify   []fileNotify           `json:"notify,omitempty" jsonschema:"maxItems=20" jsonschema_description:"Where people get notices that something waits for them: names and links only."`
+	Config   *fileConfig            `json:"config,omitempty" jsonschema_description:"Where people change this file."`
 	Words    map[string][]string    `json:"words,omitempty" jsonschema_description:"More words that find a tool, in addition to its server's texts: brands, other languages, your own jargon. A list for each server:tool, server:* or another glob after the colon. They are searched, never shown to agents, and no part of what people approve."`
 }
 
@@ -79,6 +80,11 @@ type fileAudit struct {
 	Required  *bool   `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: a call whose line cannot be written is refused. Only on one machine."`
 	Days      *int    `json:"days,omitempty" jsonschema:"minimum=1,maximum=36500,default=30" jsonschema_description:"How many days the files of the audit are kept on one machine. Decisions about tools are not in these files."`
 	MaxBytes  *int64  `json:"max_bytes,omitempty" jsonschema:"minimum=16777216,default=10737418240" jsonschema_description:"How many bytes all files of the audit may have on one machine. At the limit, calls are refused if required is true; otherwise the oldest day is removed."`
+}
+
+// fileConfig is the member config.
+type fileConfig struct {
+	EditURL *string `json:"edit_url,omitempty" jsonschema:"pattern=^https://" jsonschema_description:"The https address at which people change this file, such as its page at the Git host. The console links to it where it cannot write the file."`
 }
 
 // fileStop is the member stop.

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
@@ -106,8 +108,26 @@ func (c *checker) config(f file, root *rawjson.Node) *Config {
 	c.audit(cfg, f.Audit, root.Get("audit"))
 	c.stop(cfg, f.Stop, root.Get("stop"), names)
 	c.notify(cfg, f.Notify, root.Get("notify"), names)
+	c.editURL(cfg, f.Config, root.Get("config"))
 	c.words(cfg, f.Words, root.Get("words"), names)
 	return cfg
+}
+
+// editURL checks the address at which people change the file. No message repeats it, because it may
+// contain a credential.
+func (c *checker) editURL(cfg *Config, f *fileConfig, n *rawjson.Node) {
+	if f == nil || f.EditURL == nil || c.bad[n.Get("edit_url")] {
+		return
+	}
+	u, err := url.Parse(*f.EditURL)
+	switch at, path := n.Get("edit_url"), "config.edit_url"; {
+	case err != nil || u.Scheme != "https" || u.Hostname() == "":
+		c.fault(at, path, "is not an https address, such as the page of the file at its Git host")
+	case u.User != nil || secret.IsCredential("", *f.EditURL):
+		c.fault(at, path, "holds a credential, which everybody who opens the console could see")
+	default:
+		cfg.EditURL = *f.EditURL
+	}
 }
 
 func (c *checker) review(cfg *Config, f *fileReview, n *rawjson.Node) {

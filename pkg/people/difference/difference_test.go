@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/internal/cli/difference"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/people/difference"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
