@@ -126,7 +126,7 @@ func (p *serverFormPage) read(form url.Values) {
 	}
 	p.Draft = config.Draft{
 		URL: field("url"), Headers: lines("headers"), Command: lines("command"), Env: lines("env"),
-		Cwd: field("cwd"),
+		Cwd: field("cwd"), Approval: field("approval"),
 	}
 }
 

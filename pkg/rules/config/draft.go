@@ -14,11 +14,12 @@ import (
 // A Draft is a server as a person describes it, before it is an entry of mcpServers. It has either
 // a URL or a command.
 type Draft struct {
-	URL     string
-	Headers []string // NAME:VALUE, of each request to the URL
-	Command []string // the program and its arguments
-	Env     []string // variables of the program: NAME=VALUE, or NAME to pass on the gateway's
-	Cwd     string   // working directory of the program; "": the gateway's
+	URL      string
+	Headers  []string // NAME:VALUE, of each request to the URL
+	Command  []string // the program and its arguments
+	Env      []string // variables of the program: NAME=VALUE, or NAME to pass on the gateway's
+	Cwd      string   // working directory of the program; "": the gateway's
+	Approval string   // of a new server; "": the default
 }
 
 // Unchanged is the text for a value in the config that a person does not see, and keeps.
@@ -34,6 +35,9 @@ func (d Draft) KeepsValue() bool {
 // because everybody who reads the file can see it. [Parse] checks everything else.
 func (d Draft) Entry() (rawjson.Object, error) {
 	entry := rawjson.Object{}
+	if d.Approval != "" {
+		entry.Add("approval", rawjson.Quote(d.Approval))
+	}
 	if len(d.Command) == 0 {
 		switch {
 		case len(d.Env) > 0 || d.Cwd != "":

@@ -16,8 +16,12 @@ func TestDraft(t *testing.T) {
 		want  string // the entry, or a part of the error
 	}{
 		"url": {
-			config.Draft{URL: "https://a.example/", Headers: []string{"X-A: Bearer ${env:A}", "X-B:c"}},
-			`{"url":"https://a.example/","headers":{"X-A":"Bearer ${env:A}","X-B":"c"}}`,
+			config.Draft{
+				URL: "https://a.example/", Headers: []string{"X-A: Bearer ${env:A}", "X-B:c"},
+				Approval: "manual",
+			},
+			`{"approval":"manual","url":"https://a.example/",` +
+				`"headers":{"X-A":"Bearer ${env:A}","X-B":"c"}}`,
 		},
 		"command": {
 			config.Draft{Command: []string{"npx", "x"}, Env: []string{"TOKEN", "A=2"}, Cwd: "/srv"},
