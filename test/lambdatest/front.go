@@ -3,6 +3,7 @@ package lambdatest
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -57,15 +58,23 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: s.Status, Header: s.Header, Body: s.Body, Request: r, ContentLength: -1}, nil
 	}
 	var out struct {
-		StatusCode int
-		Headers    map[string]string
-		Body       string
-		Cookies    []string
+		StatusCode      int
+		Headers         map[string]string
+		Body            string
+		IsBase64Encoded bool
+		Cookies         []string
 	}
 	if err := json.Unmarshal(a.Payload, &out); err != nil || a.Failed {
 		return nil, fmt.Errorf("answer %s: %w", a.Payload, err)
 	}
-	return &http.Response{StatusCode: out.StatusCode, Header: header(out.Headers, out.Cookies), Body: io.NopCloser(strings.NewReader(out.Body)), Request: r}, nil
+	var content io.Reader = strings.NewReader(out.Body)
+	if out.IsBase64Encoded { // such as a compressed page
+		content = base64.NewDecoder(base64.StdEncoding, content)
+	}
+	return &http.Response{
+		StatusCode: out.StatusCode, Header: header(out.Headers, out.Cookies),
+		Body: io.NopCloser(content), Request: r,
+	}, nil
 }
 
 // A Front is an HTTP server in front of functions, like AWS. It passes each request to
