@@ -145,6 +145,31 @@ func TestRequestPage(t *testing.T) {
 	}
 }
 
+// A small window shows one duration at once: the duration that the agent's user asked for.
+func TestSuggestedDuration(t *testing.T) {
+	h := newFixture(t)
+	id := h.Asks(bot, "mail:send", "", "")
+	button := regexp.MustCompile(
+		`<button( class="extra")? formaction="[^"]*" name="verdict" value="allowed (\d+)"`)
+	for minutes, want := range map[int]string{
+		0:   "60 (480) (10080)",
+		480: "(60) 480 (10080)",
+		90:  "90 (60) (480) (10080)",
+	} {
+		h.wishes(bot, id, "", minutes)
+		var got []string
+		for _, m := range button.FindAllStringSubmatch(h.small("/admin/requests/"+id), -1) {
+			if m[1] != "" {
+				m[2] = "(" + m[2] + ")"
+			}
+			got = append(got, m[2])
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("for %d minutes the buttons are %s, want %s", minutes, got, want)
+		}
+	}
+}
+
 // A page of a request polls for changes. A poll gets an empty answer until the request changes. A
 // page with typed text does not poll, so that the text stays.
 func TestRequestPagesPoll(t *testing.T) {
