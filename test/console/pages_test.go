@@ -14,7 +14,10 @@ type place struct{ name, path string }
 
 // pages returns the pages of a console before any decision.
 func (d *fixture) pages() []place {
-	return append(pagesOf(d.fleet.Update), place{"me", "/admin/me"}, place{"sessions", "/admin/sessions"})
+	server, _, _ := strings.Cut(d.fleet.Word, ":")
+	return append(pagesOf(d.fleet.Update),
+		place{"me", "/admin/me"}, place{"sessions", "/admin/sessions"}, place{"policy", "/admin/policy"},
+		place{"edit-server", "/admin/servers/" + server + "/edit"})
 }
 
 // pagesOf returns the pages for a fleet after its update.
@@ -39,8 +42,6 @@ func pagesOf(u fleettest.Update) []place {
 		{"call", "/admin/call"},
 		{"server", "/admin/servers/" + server},
 		{"add-server", "/admin/add-server"},
-		{"edit-server", "/admin/servers/" + server + "/edit"},
-		{"policy", "/admin/policy"},
 		{"server-denied", "/admin/servers/" + u.Denied},
 		{"audit", "/admin/audit"},
 		{"audit-syncs", "/admin/audit?sync=show"},

@@ -28,13 +28,8 @@ func requiredRole(method, address string) identity.Role {
 	}
 	parts := strings.Split(below, "/")
 	switch first := parts[0]; {
-	case first == "add-server", first == "policy",
-		first == "servers" && len(parts) == 3 && parts[2] == "edit":
-		return identity.Operator // the forms of the operator's files
-	case first == "tokens", first == "sessions", first == "call":
-		return identity.Operator // these pages name all agents and all people, or call tools
-	case first == "servers" && len(parts) == 3 && parts[2] == "messages":
-		return identity.Operator // messages may contain data of agents' calls
+	case isForOperators(parts):
+		return identity.Operator
 	case first == "ask" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "withdraw"):
 		return identity.NoRole // the page shows only the request; only the agent's user can act
 	case isSafe(method), first == "me":
@@ -49,6 +44,19 @@ func requiredRole(method, address string) identity.Role {
 		return identity.Viewer // the page of an item keeps the typed note
 	}
 	return identity.Approver
+}
+
+// isForOperators reports whether only operators may open an address below /admin.
+func isForOperators(parts []string) bool {
+	switch parts[0] {
+	case "tokens", "sessions": // these pages name all agents and all signed-in people
+		return true
+	case "call", "add-server", "policy": // a call of a tool, and forms of the operator's files
+		return true
+	case "servers": // messages may contain data of agents' calls
+		return len(parts) == 3 && slices.Contains([]string{"messages", "edit"}, parts[2])
+	}
+	return false
 }
 
 // permits reports whether the caller has the role for r. If not, it answers r.

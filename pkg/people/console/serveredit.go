@@ -53,8 +53,7 @@ func (c *Console) serverForm(w http.ResponseWriter, r *http.Request) {
 		p.Stored, err = c.o.Service.StoredConfig(ctx)
 	}
 	if err == nil && p.Old {
-		p.Draft, err = p.Stored.DraftOf(name)
-		p.Now = p.Stored.SettingsOf(name)
+		p.Draft, p.Now, err = p.Stored.Server(name)
 	}
 	if err != nil && typed == nil {
 		c.failed(w, r, "server form", err)
@@ -83,9 +82,7 @@ func (c *Console) serverForm(w http.ResponseWriter, r *http.Request) {
 
 // submitServer probes or writes the server of a form. It reports whether it answered the request.
 func (c *Console) submitServer(
-	w http.ResponseWriter,
-	r *http.Request,
-	p *serverFormPage,
+	w http.ResponseWriter, r *http.Request, p *serverFormPage,
 ) (done bool, err error) {
 	ctx := r.Context()
 	if p.Entry, err = decide.EntryText(p.Name, p.Draft); err != nil {
@@ -141,9 +138,8 @@ func (c *Console) configWritten(
 	if !edited.Changed {
 		did = "same"
 	}
-	redirectTo(w, http.StatusSeeOther, withQuery(to, url.Values{
-		"did": {did},
-	}, "audit", auditIs[edited.Recorded]))
+	to = withQuery(to, url.Values{"did": {did}}, "audit", auditIs[edited.Recorded])
+	redirectTo(w, http.StatusSeeOther, to)
 }
 
 // configMessage returns the texts about a change of the config, which the address names.

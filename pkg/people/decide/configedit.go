@@ -66,26 +66,17 @@ func (d *Service) EditURL(ctx context.Context) string {
 // change of such a file would not take effect.
 func (d *Service) StoredConfig(ctx context.Context) (out StoredConfig, err error) {
 	if d.o.Config == nil {
-		return out, Refuse(
-			http.StatusNotImplemented,
-			"this gateway cannot write mcp_config.json, so "+
-				"nothing was changed: change the file where it is kept",
-		)
+		return out, Refuse(http.StatusNotImplemented, "nothing was changed, because this gateway "+
+			"cannot write mcp_config.json: change the file where it is kept")
 	}
 	if out.data, err = d.o.Config.Read(); err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "config not read", slog.Any("error", err))
-		return out, Refuse(
-			http.StatusServiceUnavailable,
-			"mcp_config.json cannot be read, and nothing "+
-				"was changed; the log names the cause",
-		)
+		return out, Refuse(http.StatusServiceUnavailable, "nothing was changed, because "+
+			"mcp_config.json cannot be read; the log names the cause")
 	}
 	if out.cfg, err = config.Parse(out.data); err != nil {
-		return out, Refuse(
-			http.StatusConflict,
-			"the stored mcp_config.json has faults, so nothing was "+
-				"changed; correct the file first: "+faultText(err),
-		)
+		return out, Refuse(http.StatusConflict, "nothing was changed, because the stored "+
+			"mcp_config.json has faults; correct the file first: "+faultText(err))
 	}
 	out.Version = object.Version(out.data)
 	for _, s := range out.cfg.Servers {
@@ -110,11 +101,12 @@ type EditedConfig struct {
 	Listed   bool // the gateway already uses the change
 }
 
-// DraftOf returns the description of a stored server, without the values that no page shows.
-func (c StoredConfig) DraftOf(name string) (config.Draft, error) {
+// Server returns a stored server, as a form describes it, and its settings. Both lack the values
+// that no page shows.
+func (c StoredConfig) Server(name string) (config.Draft, Settings, error) {
 	s, ok := c.cfg.Server(name)
 	if !ok {
-		return config.Draft{}, errNoServer
+		return config.Draft{}, Settings{}, errNoServer
 	}
 	shown := settingsOf(s)
 	names := func(sep string, all []string) (out []string) {
@@ -124,20 +116,10 @@ func (c StoredConfig) DraftOf(name string) (config.Draft, error) {
 		return out
 	}
 	if s.Command == nil {
-		return config.Draft{URL: config.Unchanged, Headers: names(": ", shown.Headers)}, nil
+		return config.Draft{URL: config.Unchanged, Headers: names(": ", shown.Headers)}, shown, nil
 	}
-	out := config.Draft{
-		Command: []string{config.Unchanged},
-		Env:     names("=", shown.Env),
-		Cwd:     shown.Cwd,
-	}
-	return out, nil
-}
-
-// SettingsOf returns what a page may show of a stored server.
-func (c StoredConfig) SettingsOf(name string) Settings {
-	s, _ := c.cfg.Server(name)
-	return settingsOf(s)
+	command := []string{config.Unchanged}
+	return config.Draft{Command: command, Env: names("=", shown.Env), Cwd: shown.Cwd}, shown, nil
 }
 
 // SaveServer adds a server to the config or, if it is old, changes it. version is the version of
@@ -167,11 +149,8 @@ func (d *Service) withServer(
 	case old && !slices.Contains(c.Servers, name):
 		return nil, errNoServer
 	case !old && i >= 0:
-		return nil, invalid(
-			"name: mcp_config.json already has the server %q; choose another name, or "+
-				"edit that server",
-			c.Servers[i],
-		)
+		return nil, invalid("name: mcp_config.json already has the server %q; choose another "+
+			"name, or edit that server", c.Servers[i])
 	case !old && draft.KeepsValue():
 		return nil, errNothingKept
 	case !old:
@@ -202,11 +181,8 @@ func (d *Service) withServer(
 	return data, nil
 }
 
-var errNothingKept = invalid(
-	"a header or variable is %s, but there is no value to keep: write the "+
-		"value, as a reference if it is a secret",
-	config.Unchanged,
-)
+var errNothingKept = invalid("a header or variable is %s, but there is no value to keep: write "+
+	"the value, as a reference if it is a secret", config.Unchanged)
 
 var errNoServer = Refuse(http.StatusNotFound, "mcp_config.json has no server of this name")
 
@@ -217,19 +193,15 @@ func isKept(command []string) bool { return slices.Equal(command, []string{confi
 func (c StoredConfig) checkKept(name string, draft config.Draft) error {
 	was, _ := c.cfg.Server(name)
 	if (was.Command == nil) != (len(draft.Command) == 0) {
-		return invalid(
-			"a server with a URL cannot become a command, nor the reverse: add a new server",
-		)
+		return invalid("a server with a URL cannot become a command, nor the reverse: add a server")
 	}
-	moves := !isKept(draft.Command)
+	moves := !isKept(draft.Command) || was.Command != nil && draft.Cwd != was.Command.Dir
 	if was.Command == nil {
 		moves = draft.URL != config.Unchanged && hostOf(draft.URL) != hostOf(was.URL)
 	}
 	if moves && draft.KeepsValue() {
-		return invalid(
-			"the server gets another host or command, so no value can stay unchanged: write " +
-				"the headers or variables again, secrets as references",
-		)
+		return invalid("the server gets another host or command, so no value can stay unchanged: " +
+			"write the headers or variables again, secrets as references")
 	}
 	return nil
 }
@@ -257,27 +229,20 @@ func keepValues(value json.RawMessage, was *rawjson.Node) (json.RawMessage, erro
 	for name, v := range now.All() {
 		raw := v.Raw
 		if v.Text == config.Unchanged {
-			i := slices.Index(keysOf(was), name)
-			if i < 0 { // a page shows names of headers in their canonical form
-				same := func(key string) bool { return strings.EqualFold(key, name) }
-				i = slices.IndexFunc(keysOf(was), same)
+			old := was.Get(name)
+			for key, kid := range was.All() {
+				if old == nil && strings.EqualFold(key, name) { // pages show canonical names of headers
+					old = kid
+				}
 			}
-			if i < 0 {
+			if old == nil {
 				return nil, errNothingKept
 			}
-			raw = was.Kids[i].Raw
+			raw = old.Raw
 		}
 		out.Add(name, raw)
 	}
 	return out.Bytes(), nil
-}
-
-// keysOf returns the names of the members of an object; nil is an object without members.
-func keysOf(n *rawjson.Node) []string {
-	if n == nil {
-		return nil
-	}
-	return n.Keys
 }
 
 // EnableServer enables or disables a server in the config. version is the version of the config
@@ -325,11 +290,8 @@ func (d *Service) editConfig(
 		return out, errSeenOther
 	case err != nil:
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "config not written", slog.Any("error", err))
-		return out, Refuse(
-			http.StatusServiceUnavailable,
-			"mcp_config.json could not be written, and "+
-				"nothing was changed: the log names the cause. You can copy the entry there",
-		)
+		return out, Refuse(http.StatusServiceUnavailable, "nothing was changed, because "+
+			"mcp_config.json could not be written: the log names the cause")
 	}
 	out.Changed = true
 	out.Recorded = d.Record(ctx, audit.Line{

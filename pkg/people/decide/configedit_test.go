@@ -74,10 +74,8 @@ func TestEditConfig(t *testing.T) {
 	}
 	stored, err := f.service.StoredConfig(f.ctx)
 	require.OK(t, err)
-	if draft, err = stored.DraftOf(
-		"web",
-	); err != nil ||
-		strings.Contains(strings.Join(draft.Headers, " "), "env") {
+	draft, _, err = stored.Server("web")
+	if err != nil || strings.Contains(strings.Join(draft.Headers, " "), "env") {
 		t.Errorf("the form of a stored server has %+v, %v", draft, err)
 	}
 	draft.Headers = []string{"X-Key: " + config.Unchanged, "X-New: 1"}
@@ -101,7 +99,7 @@ func TestEditConfig(t *testing.T) {
 		got.Changed {
 		t.Errorf("enable again: %+v, %v", got, err)
 	}
-	if !strings.HasPrefix(content(), before[:strings.Index(before, `"old"`)]) {
+	if untouched, _, _ := strings.Cut(before, `"old"`); !strings.HasPrefix(content(), untouched) {
 		t.Errorf("other bytes changed: %s", content())
 	}
 	var actions []string
@@ -175,7 +173,7 @@ func TestEditConfigRefused(t *testing.T) {
 		"a read-only folder",
 		err,
 		http.StatusServiceUnavailable,
-		"could not be written, and nothing was changed",
+		"nothing was changed, because mcp_config.json could not be written",
 	)
 	f.Put(config.Key, `{"mcpServers": {}, "oops": 1}`)
 	_, err = f.service.EnableServer(f.ctx, "fs", false, "x")

@@ -22,39 +22,31 @@ func (d *Service) PolicyText(ctx context.Context) (string, error) {
 		return "", nil
 	case err != nil:
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "policy not read", slog.Any("error", err))
-		return "", Refuse(
-			http.StatusServiceUnavailable,
-			"policy.cedar cannot be read; the log names "+
-				"the cause",
-		)
+		return "", Refuse(http.StatusServiceUnavailable,
+			"policy.cedar cannot be read; the log names the cause")
 	}
 	return string(o.Data), nil
 }
 
 // PreviewPolicy returns what changes if the text replaces the policy in use. Nothing is written.
-func (d *Service) PreviewPolicy(ctx context.Context, text string) (difference.Difference, error) {
+func (d *Service) PreviewPolicy(
+	ctx context.Context, text string,
+) (out difference.Difference, err error) {
 	edited, err := policy.Parse([]byte(text))
-	if faults := faultsOf(err); faults != nil {
+	if err != nil {
 		e := &Error{
 			Status: http.StatusUnprocessableEntity,
-			Detail: "the policy has faults, so there " +
-				"is no preview; no policy was changed",
+			Detail: "the policy has faults, so there is no preview; no policy was changed",
 		}
-		for _, f := range faults {
+		for _, f := range faultsOf(err) {
 			e.Parts = append(e.Parts, Cause{"", f.String()})
 		}
-		return difference.Difference{}, e
-	}
-	if err != nil {
-		return difference.Difference{}, invalid("the policy cannot be read: %v", err)
+		return out, e
 	}
 	st := d.states.Load(ctx)
 	if st.Config == nil || st.Catalog == nil || st.Policy == nil {
-		return difference.Difference{}, Refuse(
-			http.StatusServiceUnavailable,
-			"there is no preview "+
-				"before the first sync, or while no policy is in use",
-		)
+		return out, Refuse(http.StatusServiceUnavailable, "there is no preview before the first "+
+			"sync, or while no policy is in use")
 	}
 	return difference.Between(
 		difference.Files{Config: st.Config, Policy: st.Policy},

@@ -41,7 +41,6 @@ type ProbedTool struct {
 	Name     string
 	Tier     tool.Tier
 	Findings []Finding
-	Severe   bool
 }
 
 // EntryText returns the entry of a server for the config, as text to copy.
@@ -101,22 +100,16 @@ func (d *Service) Probe(
 	case d.o.Prober == nil:
 		return out, Refuse(http.StatusNotImplemented, "this process cannot probe a server")
 	case !d.probing.TryLock():
-		return out, Refuse(
-			http.StatusTooManyRequests,
-			"another probe is running, and this one was not "+
-				"started: try again in 20 seconds",
-		)
+		return out, Refuse(http.StatusTooManyRequests, "this probe was not started, because another "+
+			"probe is running: try again in 20 seconds")
 	}
 	defer d.probing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	o := d.o.Prober.Probe(ctx, s)
 	if o.Reason == outcome.ReasonNeedsCommand {
-		return out, Refuse(
-			http.StatusConflict,
-			"the command was not started: a command is probed only "+
-				"where portcullis serve runs with --allow-commands",
-		)
+		return out, Refuse(http.StatusConflict, "the command was not started: a command is probed "+
+			"only where portcullis serve runs with --allow-commands")
 	}
 	out.Outcome, out.Warnings = OutcomeOf(name, o), warnings
 	out.Total, out.Others = len(o.Tools), len(o.Items)
@@ -129,7 +122,7 @@ func (d *Service) Probe(
 		if len(out.Tools) == maxProbed {
 			continue
 		}
-		p := ProbedTool{Name: t.Name, Tier: t.Annotations.Tier(), Severe: finding.Severe(found)}
+		p := ProbedTool{Name: t.Name, Tier: t.Annotations.Tier()}
 		for _, f := range found {
 			p.Findings = append(p.Findings, Finding{Finding: f, Message: f.Message()})
 		}
