@@ -56,12 +56,22 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// A client counts its own loads and calls.
+// A client counts its own loads and calls. Its errors and messages have the beginning of the body
+// of an error.
 func TestActivityOfClient(t *testing.T) {
 	f := newFixture(t, Options{}, upstreamtest.Options{})
 	f.Load(t.Context(), f.targets[0])
-	_, _ = f.Call(t.Context(), f.targets[0], Call{Name: "ping"})
-	if a := f.Activity(f.targets[0].ID); a.Loads != 1 || a.FailedLoads != 0 || a.Calls != 1 {
+	f.servers[0].FailOn("tools/call", 1, upstreamtest.Status(500, "the disk is full"))
+	for range 2 {
+		_, _ = f.Call(t.Context(), f.targets[0], Call{Name: "ping"})
+	}
+	a := f.Activity(f.targets[0].ID)
+	if a.Loads != 1 || a.FailedLoads != 0 || a.Calls != 2 || a.FailedCalls != 1 {
 		t.Errorf("%+v", a)
+	}
+	const cause = `http status 500, body "the disk is full"`
+	messages := f.Messages(f.targets[0].ID, 0)
+	if a.LastError != cause || len(messages) != 1 || messages[0].Text != "call: "+cause {
+		t.Errorf("the last error is %q, the messages %+v", a.LastError, messages)
 	}
 }
