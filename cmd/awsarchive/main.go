@@ -9,8 +9,11 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 )
 
@@ -21,10 +24,26 @@ func main() {
 	flag.Parse()
 	archive, err := pack(os.DirFS("."), os.DirFS(*programs), *arch)
 	if err == nil {
-		err = os.WriteFile(*out, archive, 0o600)
+		err = write(*out, archive)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "awsarchive: no archive was written:", err)
 		os.Exit(1)
 	}
+}
+
+// write writes an archive. It fails if the file exists with another content, because the name
+// contains the version, and two archives of one version must be equal.
+func write(name string, archive []byte) error {
+	switch old, err := os.ReadFile(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return os.WriteFile(name, archive, 0o600)
+	case err != nil:
+		return err
+	case !bytes.Equal(old, archive):
+		return fmt.Errorf(
+			"%s exists and has other content. Choose another VERSION, or remove the file", name,
+		)
+	}
+	return nil
 }

@@ -35,7 +35,8 @@ var (
 // for each program.
 func pack(source, programs fs.FS, arch string) ([]byte, error) {
 	files := map[string][]byte{}
-	for _, name := range []string{"LICENSE", "NOTICE", "README.md"} { // the template names two of them
+	// The template names two of the texts. The program is for people, after the deploy.
+	for _, name := range []string{"LICENSE", "NOTICE", "README.md", "infra/after_deploy.py"} {
 		text, err := fs.ReadFile(source, name)
 		if err != nil {
 			return nil, err

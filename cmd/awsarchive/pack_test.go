@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -66,7 +67,9 @@ Resources:
       Timeout: 1
 `
 
-var alsoPacked = strings.Fields("LICENSE NOTICE README.md infra/b.yaml infra/rights/role.yaml")
+var alsoPacked = strings.Fields(
+	"LICENSE NOTICE README.md infra/after_deploy.py infra/b.yaml infra/rights/role.yaml",
+)
 
 var allPrograms = programs("mcp", "sync", "admin", "hook")
 
@@ -180,5 +183,19 @@ func TestPackRefuses(t *testing.T) {
 				t.Errorf("pack returns %d bytes and %v, want %q", len(archive), err, test.want)
 			}
 		})
+	}
+}
+
+// A version has one archive: a second archive with other content does not replace the first one.
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "portcullis-aws_1.0.0_arm64.zip")
+	require.OK(t, write(path, []byte("first")))
+	require.OK(t, write(path, []byte("first")))
+	err := write(path, []byte("second"))
+	if err == nil || !strings.Contains(err.Error(), "Choose another VERSION") {
+		t.Errorf("the second archive of a version: %v", err)
+	}
+	if kept, err := os.ReadFile(path); string(kept) != "first" {
+		t.Errorf("the file contains %q (%v)", kept, err)
 	}
 }
