@@ -196,7 +196,8 @@ func New(s Settings, stores Stores, o Options) *Program {
 	})
 	p.Gate = o.Gate
 	look := state.Options{
-		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Memory: s.Memory, Prefetch: o.Ahead, AwaitsSync: o.Syncs,
+		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Memory: s.Memory, SyncMemory: s.SyncMemory,
+		Prefetch: o.Ahead, AwaitsSync: o.Syncs,
 		Full: p.Upstream.ProgramsFull,
 	}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
@@ -355,7 +356,13 @@ func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Re
 		run.Result = "failed"
 	}
 	if s.Catalog != nil {
-		run.Catalog = &observe.CatalogCounts{Age: p.now().Sub(s.Catalog.Current().SyncedAt), Stale: s.Health.Config.Stale || s.Health.Policy.Stale, Memory: catalog.MemoryNeeded(s.Catalog.Size())}
+		size := s.Catalog.Size()
+		run.Catalog = &observe.CatalogCounts{
+			Age:        p.now().Sub(s.Catalog.Current().SyncedAt),
+			Stale:      s.Health.Config.Stale || s.Health.Policy.Stale,
+			Memory:     catalog.MemoryNeeded(size),
+			SyncMemory: catalog.SyncMemoryNeeded(size),
+		}
 	}
 	p.Count(ctx, p.Metrics.Sync(run))
 	return r, err

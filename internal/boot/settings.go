@@ -48,8 +48,10 @@ type Settings struct {
 	// PORTCULLIS_SYNC_FUNCTION: function that the admin API invokes to sync; "in-process": the
 	// admin function syncs
 	SyncFunction string
-	Memory       int           // AWS_LAMBDA_FUNCTION_MEMORY_SIZE: MB of the function; 0: it is no function
-	SyncEvery    time.Duration // PORTCULLIS_SYNC_SCHEDULE: the time between two syncs; 0: not known
+	Memory       int // AWS_LAMBDA_FUNCTION_MEMORY_SIZE: MB of the function; 0: it is no function
+	// PORTCULLIS_SYNC_MEMORY: MB of the sync function; 0: not known
+	SyncMemory int
+	SyncEvery  time.Duration // PORTCULLIS_SYNC_SCHEDULE: the time between two syncs; 0: not known
 	// PORTCULLIS_SYNC_ROLE and related settings: this function's part of a distributed sync
 	Fanout Fanout
 	// PORTCULLIS_SYNC_CONCURRENCY: servers that a sync asks in parallel; 0: 64
@@ -83,6 +85,7 @@ const maxAuditDays = 36500
 // Load reads the settings and reports every fault at once.
 func Load(getenv func(string) string) (Settings, error) {
 	memory, _ := strconv.Atoi(getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")) // 0 where it is not set
+	syncMemory, _ := strconv.Atoi(getenv("PORTCULLIS_SYNC_MEMORY"))
 	r := &reader{getenv: getenv}
 	s := Settings{
 		Bucket:       getenv("PORTCULLIS_BUCKET"),
@@ -96,6 +99,7 @@ func Load(getenv func(string) string) (Settings, error) {
 		VaultKey:     getenv("PORTCULLIS_VAULT_KEY"),
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
 		Memory:       memory,
+		SyncMemory:   syncMemory,
 		Concurrency:  r.number("PORTCULLIS_SYNC_CONCURRENCY", 1, maxConcurrency, "want a number from %d to %d"),
 		KeepAudit: 24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0,
 			maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit "+

@@ -334,6 +334,11 @@ func (s *Snapshot) SHA256() string {
 // 1.8 times its size (docs/scale.md). A quarter is added for requests.
 func MemoryNeeded(size int) int { return (30 + int(1.8*float64(size)/(1<<20))) * 5 / 4 }
 
+// SyncMemoryNeeded is [MemoryNeeded] for a function that syncs. In addition, this function holds
+// connections, the definitions of all servers, and the records. It needs 40 MB and 3 times the size
+// of the catalog (docs/scale.md).
+func SyncMemoryNeeded(size int) int { return (40 + int(3*float64(size)/(1<<20))) * 5 / 4 }
+
 // Size returns how many bytes the snapshot has, all shards together.
 func (s *Snapshot) Size() (n int) {
 	for _, part := range s.shards {

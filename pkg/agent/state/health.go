@@ -53,6 +53,9 @@ type Health struct {
 	Memory       int // MB of the function that runs this process; 0: it is no function
 	MemoryNeeded int // MB that a function should have for the catalog in use
 
+	SyncMemory       int // MB of the function that syncs; 0: not known
+	SyncMemoryNeeded int // MB that it should have for the catalog in use
+
 	// Warnings are suspicious but valid settings, one line each, with the file first.
 	Warnings []string
 
@@ -137,7 +140,7 @@ func (src *sources) health(now time.Time, o Options) Health {
 		Expired:   src.expired(now, o.ApprovalHold) || src.stops.expired(now, o.ApprovalHold),
 		Lost:      src.lost,
 		Sync:      Syncs{Every: o.SyncEvery},
-		Memory:    o.Memory,
+		Memory:    o.Memory, SyncMemory: o.SyncMemory,
 	}
 	if src.config.Value != nil {
 		out.Warnings = warnings(config.Key, src.config.Value.Warnings)
@@ -150,6 +153,7 @@ func (src *sources) health(now time.Time, o Options) Health {
 	if src.snap != nil {
 		out.Catalog.Version = src.snap.SHA256()
 		out.MemoryNeeded = catalog.MemoryNeeded(src.snap.Size())
+		out.SyncMemoryNeeded = catalog.SyncMemoryNeeded(src.snap.Size())
 		cur := src.snap.Current()
 		out.Sync.At, out.Sync.Failed = cur.SyncedAt, cur.Failed
 		out.Restored, out.Forgotten, out.Rebuilt = cur.Restored, cur.Forgotten, cur.Rebuilt

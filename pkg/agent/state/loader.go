@@ -24,6 +24,7 @@ type Options struct {
 	ApprovalHold time.Duration    // 60 s: how long old approvals are used if they cannot be read
 	SyncEvery    time.Duration    // interval of syncs; 0: unknown, so a catalog never counts as old
 	Memory       int              // MB of the function that runs this process; 0: it is no function
+	SyncMemory   int              // MB of the function that syncs; 0: not known
 	Retry        time.Duration    // 5 s: when to retry a failed read
 	Prefetch     *Prefetch        // of the same objects; nil: the first request reads everything
 	AwaitsSync   bool             // this process syncs soon, so a catalog may be missing until then

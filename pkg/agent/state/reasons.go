@@ -245,6 +245,13 @@ func (h Health) catalog(rs *reasons) {
 		rs.add("memory_small", Degraded, fmt.Sprintf("The tool catalog has grown: the functions behind /mcp and /admin should have %d MB, and this one has %d MB. Without enough memory, Lambda ends them.",
 			h.MemoryNeeded, h.Memory), fmt.Sprintf("Deploy the stack with MemorySize=%d or more.", h.MemoryNeeded))
 	}
+	if h.SyncMemory > 0 && h.SyncMemoryNeeded > h.SyncMemory {
+		rs.add("sync_memory_small", Degraded,
+			fmt.Sprintf("The tool catalog has grown: the sync function should have %d MB, and it has "+
+				"%d MB. Without enough memory, Lambda ends it, and agents keep the last catalog.",
+				h.SyncMemoryNeeded, h.SyncMemory),
+			fmt.Sprintf("Deploy the stack with SyncMemorySize=%d or more.", h.SyncMemoryNeeded))
+	}
 }
 
 func (h Health) approvals(rs *reasons) {

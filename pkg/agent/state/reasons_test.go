@@ -137,6 +137,12 @@ var troubles = []struct {
 	{"lists unread", "lists_unread", state.Degraded, func(h *state.Health) { h.Servers.Unread = []string{"fs", "git"} }},
 	{"tools refused of many", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused = strings.Fields("a b c d e f g") }},
 	{"little memory for the catalog", "memory_small", state.Degraded, func(h *state.Health) { h.Memory, h.MemoryNeeded = 256, 257 }},
+	{"little memory to sync", "sync_memory_small", state.Degraded, func(h *state.Health) {
+		h.SyncMemory, h.SyncMemoryNeeded = 1024, 1025
+	}},
+	{"enough memory to sync", "", state.OK, func(h *state.Health) {
+		h.SyncMemory, h.SyncMemoryNeeded = 1024, 1024
+	}},
 	{"enough memory", "", state.OK, func(h *state.Health) { h.Memory, h.MemoryNeeded = 256, 256 }},
 	{"several", "approvals_unread config_refused sync_failed servers_down", state.Failing, func(h *state.Health) {
 		failed(catalog.FailedDisk)(h)

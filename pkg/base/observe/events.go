@@ -146,9 +146,10 @@ type SyncRun struct {
 // CatalogCounts says how old the catalog in use is, and whether the config or policy in use is
 // stale.
 type CatalogCounts struct {
-	Age    time.Duration
-	Stale  bool
-	Memory int // MB that the function behind /mcp should have for this catalog
+	Age        time.Duration
+	Stale      bool
+	Memory     int // MB that the function behind /mcp should have for this catalog
+	SyncMemory int // MB that the function that syncs should have for it
 }
 
 // Sync returns the attributes of the log line of a sync.
@@ -160,7 +161,8 @@ func (m *Meter) Sync(r SyncRun) []slog.Attr {
 	if c := r.Catalog; c != nil {
 		age := Value{"CatalogAge", "Seconds", c.Age.Seconds()}
 		values = append(values, age, count("ConfigStale", number(c.Stale)),
-			Value{"MemoryNeeded", "Megabytes", float64(c.Memory)})
+			Value{"MemoryNeeded", "Megabytes", float64(c.Memory)},
+			Value{"SyncMemoryNeeded", "Megabytes", float64(c.SyncMemory)})
 	}
 	l.add(nil, slog.Attr{}, m.withMemory(values)...)
 	return m.attrs(l)
