@@ -1,8 +1,10 @@
-"""Starts a sync of a stack after a deploy, waits for its end, and checks the bucket and the table: after_deploy.py STACK.
+"""Starts a sync of a stack after a deploy, waits for its end, and checks the data and the alarms: after_deploy.py STACK.
 
-The new version of the sync function then writes the catalog in its own format. A sync that fails is no failure of the
-deploy: agents keep the catalog that they have, and the schedule starts the next sync. A bucket or a table that cannot
-work is a failure, because nothing else reports a bucket without versions or events.
+It needs boto3 and the credentials and the region of the deploy. The new version of the sync function then writes the
+catalog in its own format. A sync that fails is no failure of the deploy: agents keep the catalog that they have, and
+the schedule starts the next sync. A bucket or a table that cannot work is a failure, because nothing else reports a
+bucket without versions or events. So is a topic of alarms that does not exist. A topic without a confirmed
+subscription is no failure, because a person can open the link in the mail only after the deploy.
 """
 
 import json
@@ -35,8 +37,26 @@ def table_faults(name):
         yield f"the table {name} has no index decisions, so the gateway cannot read decisions. Deploy with a table that infra/data.yaml made, or a copy of it"
 
 
+def topic_faults(arn):
+    sns = boto3.client("sns", region_name=arn.split(":")[3])
+    try:
+        attributes = sns.get_topic_attributes(TopicArn=arn)["Attributes"]
+    except sns.exceptions.NotFoundException:
+        yield (
+            f"the topic {arn} does not exist, so no alarm reaches anybody. Deploy with the ARN of an existing topic in AlarmTopicArn. "
+            "If the stack made the topic, deploy first with AlarmEmail empty, and then with the address again"
+        )
+        return
+    if attributes["SubscriptionsConfirmed"] == "0":
+        print(
+            f"no alarm reaches anybody yet, because the topic {arn} has no confirmed subscription. Open the link in the mail that AWS sent. "
+            f"If there is no such mail, run: aws sns subscribe --topic-arn {arn} --protocol email --notification-endpoint ADDRESS",
+            file=sys.stderr,
+        )
+
+
 def faults(name, check):
-    """Returns the faults of a bucket or a table. One that does not exist is a fault; a refused check is only reported."""
+    """Returns the faults of a part of the stack. One that does not exist is a fault; a refused check is only reported."""
     try:
         return list(check(name))
     except ClientError as e:
@@ -54,7 +74,7 @@ def sync(function):
     answer = client.invoke(FunctionName=function, Payload=b"{}")
     result = json.load(answer["Payload"])
     if "FunctionError" in answer:
-        return f"the sync failed: {result.get('errorMessage', 'no reason')}; {LATER}. A new stack needs a config first: make push-config"
+        return f"the sync failed: {result.get('errorMessage', 'no reason')}; {LATER}. A new stack needs a config first: portcullis aws push"
     if result.get("planned"):
         return f"workers load {result['planned']} servers now, and then the new version stores the catalog"
     return f"the new version synced: {len(result.get('servers', []))} servers, {result.get('tools', 0)} tools"
@@ -73,5 +93,7 @@ except KeyError:
 except (BotoCoreError, ClientError, ValueError) as e:
     print(f"no sync was started, or its end is unknown: {e}; {LATER}", file=sys.stderr)
 found = faults(outputs["BucketName"], bucket_faults) + faults(outputs["TableName"], table_faults)
+if "AlarmTopic" in outputs:
+    found += faults(outputs["AlarmTopic"], topic_faults)
 if found:
-    sys.exit("\n".join(["the stack is deployed, but its data has faults:"] + found))
+    sys.exit("\n".join(["the stack is deployed, but it has faults:"] + found))

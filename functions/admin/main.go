@@ -9,6 +9,7 @@ import (
 	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
 	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/cloudwatch"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/sns"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
@@ -30,6 +31,9 @@ func handler(f *bootaws.Function) (bootaws.Handler, error) {
 	}
 	if group := f.Settings.UsageLogs; group != "" {
 		f.Usage = cloudwatch.New(f.AWS.Config, group, cloudwatch.Options{Log: f.Log, Stack: f.Settings.Stack})
+	}
+	if topic := f.Settings.AlarmTopic; topic != "" {
+		f.AlarmReceivers = sns.NewTopic(f.AWS.Config, topic).Confirmed
 	}
 	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: signin.NewStore(f.Stores.Approvals, nil)})
 	if err != nil {

@@ -125,7 +125,10 @@ type Program struct {
 	Counter  *usage.Counter  // counts calls; nil: no store for the counts
 	// Usage is the source of usage counts for /admin; nil: unknown. It is Counter, unless the
 	// program replaces it before it builds /admin.
-	Usage    usage.Source
+	Usage usage.Source
+	// AlarmReceivers counts the confirmed receivers of the stack's alarms, for /admin; nil: unknown
+	AlarmReceivers func(context.Context) (int, error)
+
 	Notifier notify.Notifier  // accepts notices to people
 	Tracer   *observe.Tracer  // nil: no spans
 	Sender   *notify.Sender   // nil: another process sends

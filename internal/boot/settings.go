@@ -65,6 +65,8 @@ type Settings struct {
 	// "": they are only in the function's log
 	AuditStore string
 	Region     string // AWS_REGION, which AWS sets in functions; "": not known
+	// PORTCULLIS_ALARM_TOPIC: ARN of the topic of the stack's alarms; "": alarms notify nobody
+	AlarmTopic string
 	// PORTCULLIS_VAULT_KEY: ARN of the KMS key, or of its alias, that seals the gateway's sign-ins
 	// at servers; "": the functions cannot sign in
 	VaultKey string
@@ -96,6 +98,7 @@ func Load(getenv func(string) string) (Settings, error) {
 		UsageLogs:    getenv("PORTCULLIS_USAGE_LOGS"),
 		AuditStore:   getenv("PORTCULLIS_AUDIT_STORE"),
 		Region:       getenv("AWS_REGION"),
+		AlarmTopic:   getenv("PORTCULLIS_ALARM_TOPIC"),
 		VaultKey:     getenv("PORTCULLIS_VAULT_KEY"),
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
 		Memory:       memory,

@@ -1,6 +1,8 @@
 package infra
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,14 +14,16 @@ import (
 	dynamotypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
 
+	gatesns "github.com/portcullis-mcp/portcullis/pkg/aws/sns"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A deploy reports a bucket and a table that cannot work, with the step, and fails.
 func TestDeployChecksData(t *testing.T) {
-	program := filepath.Join(filepath.Dir(sam(t)), "python")
 	endpoint := emulator.Start(t)
 	bucket, table := emulator.S3(endpoint), dynamodb.NewFromConfig(emulator.Config(endpoint))
 	for _, c := range []struct {
@@ -63,17 +67,74 @@ func TestDeployChecksData(t *testing.T) {
 			outputs := emulator.Deploy(t, endpoint, stack, filepath.Join(root, dataFile),
 				map[string]string{"DeletionProtection": "false"})
 			require.OK(t, c.spoil(t, outputs))
-			cmd := exec.CommandContext(t.Context(), program, "infra/after_deploy.py", stack)
-			cmd.Dir = root
-			cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=test",
-				"AWS_SECRET_ACCESS_KEY=test", "AWS_DEFAULT_REGION=us-east-1")
-			out, err := cmd.CombinedOutput()
-			if (err != nil) != (c.want != "") || !strings.Contains(string(out), c.want) {
+			out, err := afterDeploy(t, endpoint, stack)
+			if (err != nil) != (c.want != "") || !strings.Contains(out, c.want) {
 				t.Errorf("the check ends with %v and prints:\n%s", err, out)
 			}
 			if c.want != "" {
 				t.Logf("%s", out)
 			}
 		})
+	}
+}
+
+// afterDeploy runs the checks after a deploy, and returns what they print.
+func afterDeploy(t *testing.T, endpoint, stack string) (string, error) {
+	t.Helper()
+	python := filepath.Join(filepath.Dir(sam(t)), "python")
+	cmd := exec.CommandContext(t.Context(), python, "infra/after_deploy.py", stack)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=test",
+		"AWS_SECRET_ACCESS_KEY=test", "AWS_DEFAULT_REGION=us-east-1")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// A deploy reports alarms that reach nobody, with the step. It fails only if the topic does not
+// exist, because a person can confirm a subscription only after the deploy. The admin function
+// counts the same receivers.
+func TestDeployChecksAlarms(t *testing.T) {
+	endpoint := emulator.Start(t)
+	data := emulator.Deploy(t, endpoint, "data", filepath.Join(root, dataFile), nil)
+	topics := sns.NewFromConfig(emulator.Config(endpoint))
+	create := func(name, protocol, receiver string) string {
+		topic, err := topics.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: &name})
+		require.OK(t, err)
+		_, err = topics.Subscribe(t.Context(), &sns.SubscribeInput{
+			TopicArn: topic.TopicArn, Protocol: &protocol, Endpoint: &receiver,
+		})
+		require.OK(t, err)
+		return *topic.TopicArn
+	}
+	// The emulator confirms mailboxes itself.
+	confirmed := create("confirmed", "email", "ops@example.com")
+	pending := create("pending", "http", "http://127.0.0.1:9/")
+	const missing = "arn:aws:sns:us-east-1:000000000000:missing"
+	for _, c := range []struct {
+		topic, want string // "": nothing about the alarms
+		fails       bool
+		receivers   int
+	}{
+		{confirmed, "", false, 1},
+		{pending, "has no confirmed subscription. Open the link", false, 0},
+		{missing, "does not exist, so no alarm reaches anybody. Deploy with", true, 0},
+	} {
+		name := c.topic[strings.LastIndexByte(c.topic, ':')+1:]
+		template := filepath.Join(t.TempDir(), "stack.json")
+		require.OK(t, os.WriteFile(template, fmt.Appendf(nil, `{
+			"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
+			"Outputs": {"BucketName": {"Value": %q}, "TableName": {"Value": %q}, "AlarmTopic": {"Value": %q}}}`,
+			data["BucketName"], data["TableName"], c.topic), 0o600))
+		emulator.Deploy(t, endpoint, "alarms-"+name, template, nil)
+		out, err := afterDeploy(t, endpoint, "alarms-"+name)
+		reported := strings.Contains(out, c.topic)
+		if (err != nil) != c.fails || !strings.Contains(out, c.want) || reported != (c.want != "") {
+			t.Errorf("%s: the check ends with %v and prints:\n%s", name, err, out)
+		}
+		n, err := gatesns.NewTopic(emulator.Config(endpoint), c.topic).Confirmed(t.Context())
+		if n != c.receivers || errors.Is(err, object.ErrNotFound) != c.fails || (err != nil) != c.fails {
+			t.Errorf("%s: the gateway counts %d receivers: %v", name, n, err)
+		}
+		t.Logf("%s", out)
 	}
 }

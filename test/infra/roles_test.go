@@ -137,6 +137,7 @@ func triesOfMcp() []try {
 		{"reads a secret of a server called notify", on("secretsmanager:GetSecretValue", roletest.Secret("notify")), true},
 		{"starts another function", on("lambda:InvokeFunction", "AdminFunction.Arn"), false},
 		{"publishes", on("sns:Publish", roletest.Topics), false},
+		{"counts the receivers of alarms", on("sns:GetTopicAttributes", "AlarmTopicArn"), false},
 	}
 }
 
@@ -164,5 +165,9 @@ func triesOfAdmin() []try {
 		{"reads a secret of notices", noticeSecret, false},
 		{"reads a secret of the gateway's clients at servers", on("ssm:GetParameter", roletest.Parameter("oauth/github")), true},
 		{"publishes", on("sns:Publish", roletest.Topics), false},
+		{"publishes to the topic of alarms", on("sns:Publish", "AlarmTopicArn"), false},
+		{"counts the receivers of alarms", on("sns:GetTopicAttributes", "AlarmTopicArn"), true},
+		{"counts them at its own topic", on("sns:GetTopicAttributes", "AlarmTopic"), true},
+		{"counts them at other topics", on("sns:GetTopicAttributes", roletest.Topics), false},
 	}
 }

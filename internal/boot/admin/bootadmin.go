@@ -100,7 +100,8 @@ func newService(
 		Config: cfg, Objects: p.Stores.Objects, Prober: p,
 		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
 		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Servers: servers, Caller: caller,
-		Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
+		AlarmReceivers: p.AlarmReceivers,
+		Requests:       p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
 		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), CallLinks: callLinks(p), Dashboard: dashboard(p), Days: days, Feed: p.Feed, Seen: p.Seen, HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, SignIns: p.SignIns, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), PublicURL: p.Settings.BaseURL, BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 }

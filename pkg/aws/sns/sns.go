@@ -1,5 +1,5 @@
 // Package sns publishes notices to topics of Amazon SNS, whose subscribers are mailboxes, queues
-// and telephones.
+// and telephones. It also counts the subscribers of a topic.
 package sns
 
 import (
@@ -31,11 +31,19 @@ func (p Publisher) Publish(ctx context.Context, topic, subject, body string, att
 		in.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
 	}
 	_, err := p.client.Publish(ctx, in, func(o *sns.Options) {
-		if parts := strings.Split(topic, ":"); len(parts) == 6 && parts[3] != "" {
-			o.Region = parts[3]
+		if region := regionOf(topic); region != "" {
+			o.Region = region
 		}
 	})
 	return explain(err)
+}
+
+// regionOf returns the region in the ARN of a topic, or "".
+func regionOf(topic string) string {
+	if parts := strings.Split(topic, ":"); len(parts) == 6 {
+		return parts[3]
+	}
+	return ""
 }
 
 // explain returns the meaning of an error without SNS's text, which contains ARNs.

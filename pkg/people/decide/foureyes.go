@@ -38,26 +38,39 @@ func (d *Service) missingIssuer(st *state.State) (state.Reason, bool) {
 }
 
 // allReasons returns all problems of the gateway, the worst first, and the resulting condition.
-func (d *Service) allReasons(st *state.State) (state.Condition, []state.Reason) {
-	condition, reasons := st.Health.Condition(), append([]state.Reason{}, st.Health.Reasons()...)
-	if r, ok := d.missingIssuer(st); ok {
+func (d *Service) allReasons(
+	ctx context.Context, st *state.State,
+) (state.Condition, []state.Reason) {
+	reasons := append([]state.Reason{}, st.Health.Reasons()...)
+	for _, r := range d.setupReasons(ctx, st) {
 		at := slices.IndexFunc(reasons, func(r state.Reason) bool { return r.Condition == state.OK })
-		if at < 0 {
+		if at < 0 || r.Condition == state.OK {
 			at = len(reasons)
 		}
-		if reasons = slices.Insert(reasons, at, r); condition == state.OK {
-			condition = r.Condition
-		}
+		reasons = slices.Insert(reasons, at, r)
 	}
-	return condition, reasons
+	if len(reasons) == 0 {
+		return state.OK, reasons
+	}
+	return reasons[0].Condition, reasons
 }
 
-// Notices returns the problems in the gateway's setup that are not faults of a file.
-func (d *Service) Notices(ctx context.Context) (out []state.Reason) {
-	if r, ok := d.missingIssuer(d.states.Load(ctx)); ok {
+// setupReasons returns the problems in the gateway's setup that are not faults of a file.
+func (d *Service) setupReasons(ctx context.Context, st *state.State) (out []state.Reason) {
+	if r, ok := d.missingIssuer(st); ok {
+		out = append(out, r)
+	}
+	if r, ok := d.deadAlarms(ctx); ok {
 		out = append(out, r)
 	}
 	return out
+}
+
+// Notices returns the problems in the gateway's setup that each page should show.
+func (d *Service) Notices(ctx context.Context) []state.Reason {
+	return slices.DeleteFunc(d.setupReasons(ctx, d.states.Load(ctx)), func(r state.Reason) bool {
+		return r.Condition == state.OK
+	})
 }
 
 // asOnePerson wraps a reconciler so that it approves nothing that takes two people. Such a

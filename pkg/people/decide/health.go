@@ -26,7 +26,7 @@ type Health struct {
 // Health returns the state of the gateway.
 func (d *Service) Health(ctx context.Context) Health {
 	st := d.states.Load(ctx)
-	condition, reasons := d.allReasons(st)
+	condition, reasons := d.allReasons(ctx, st)
 	out := Health{
 		Status: condition, Reasons: reasons, Version: d.o.Version,
 		Tools: st.Health.Servers.Tools, Outcomes: map[string]int{}, State: freshnessOf(st), Capacity: st.Health.Capacity,

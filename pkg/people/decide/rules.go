@@ -50,7 +50,7 @@ type rules struct {
 func (d *Service) Config(ctx context.Context) Config {
 	st := d.states.Load(ctx)
 	r := d.rulesOf(st)
-	condition, reasons := d.allReasons(st)
+	condition, reasons := d.allReasons(ctx, st)
 	return Config{
 		Status: condition, Reasons: reasons, State: freshnessOf(st),
 		Rules: append([]Rule{}, r.all...), Exposed: append([]string{}, r.exposed...), Restored: st.Health.Restored,

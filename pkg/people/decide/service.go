@@ -113,6 +113,10 @@ type Options struct {
 	Usage     usage.Source
 	Dashboard string
 
+	// AlarmReceivers counts the confirmed receivers of the platform's alarms. It fails with
+	// [object.ErrNotFound] if the topic of the alarms does not exist; nil: there is no topic.
+	AlarmReceivers func(context.Context) (int, error)
+
 	// Copier copies the store of the approvals; nil: the store is not a file of this program.
 	Copier Copier
 
@@ -145,6 +149,11 @@ type Service struct {
 	fourEyes struct {
 		sync.Mutex
 		since time.Time // when the fault began that missingIssuer reports; zero: there is none
+	}
+	alarms struct {
+		sync.Mutex
+		reason state.Reason // of the last count; zero: alarms reach somebody
+		until  time.Time    // when the next count is due
 	}
 	open     openRequests
 	probing  sync.Mutex     // held while a probe runs
