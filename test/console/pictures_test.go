@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // wide is the look of most pictures in docs/img.
@@ -34,6 +36,16 @@ func TestPictures(t *testing.T) {
 	d.picture("stop", "/admin/stop", wide)
 	d.picture("config", "/admin/config", wide)
 
+	server := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
+		upstreamtest.Tool("get_page", "Read a page of the wiki.", `{"readOnlyHint":true}`),
+		upstreamtest.Tool("delete_page", "Delete a page of the wiki.", `{"destructiveHint":true}`),
+	}})
+	d.tab.Goto("/admin/add-server")
+	d.tab.Fill("[name=name]", "wiki")
+	d.tab.Fill("[name=url]", server.URL)
+	d.tab.Loads("the probe", func() { d.tab.ClickText("main button", "Probe") })
+	d.picture("add-server", "", wide)
+
 	d.tab.Goto(request)
 	d.tab.Loads("the decision", func() { d.tab.ClickText("main button", "Approve for all") })
 	if open := d.Call("call_tool_write", call).Text; !strings.Contains(open, `"assignee":"kim"`) {
@@ -50,12 +62,15 @@ var varying = regexp.MustCompile(
 		`\bjust now\b|\b\d+ (s|seconds?|minutes?) ago\b|\b\d+(\.\d+)? ?(ms|s|MB|KB)\b`,
 )
 
-// picture takes a picture of a page, and compares the text of the page.
+// picture takes a picture of a page, or without a path of the current page. It compares the text of
+// the page.
 func (d *fixture) picture(name, path string, look browsertest.Look) {
 	d.T.Helper()
 	d.tab.Run(name, func(t *testing.T) {
 		d.tab.Look(look)
-		d.tab.Goto(path)
+		if path != "" {
+			d.tab.Goto(path)
+		}
 		d.tab.See("body")
 		d.tab.Fits()
 		if !look.Phone {
