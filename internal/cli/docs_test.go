@@ -58,7 +58,13 @@ func TestEvaluatePage(t *testing.T) {
 	env := &environment{getenv: func(string) string { return "" }, stdout: &out, stderr: &out}
 	require.OK(t, run(t.Context(), append(command[1:], "--dir", dir), env))
 	mask := regexp.MustCompile(`\d{3,} *`)
-	got, want := mask.ReplaceAllString(out.String(), "N "), mask.ReplaceAllString(block("text"), "N ")
+	got, want := mask.ReplaceAllString(
+		out.String(),
+		"N ",
+	), mask.ReplaceAllString(
+		block("text"),
+		"N ",
+	)
 	if got != want {
 		t.Errorf("the command prints\n%s\nthe page says\n%s", got, want)
 	}

@@ -24,7 +24,9 @@ func TestFilesAreReplacedWhole(t *testing.T) {
 		kept, err := backUp(path, now, 0o600)
 		data, readErr := os.ReadFile(kept)
 		info, statErr := os.Stat(kept)
-		if err != nil || readErr != nil || statErr != nil || kept != path+want || string(data) != "one" || info.Mode().Perm() != 0o600 {
+		if err != nil || readErr != nil || statErr != nil || kept != path+want ||
+			string(data) != "one" ||
+			info.Mode().Perm() != 0o600 {
 			t.Errorf("%s, %v: %q", kept, err, data)
 		}
 	}

@@ -80,7 +80,10 @@ func TestCompressedAssets(t *testing.T) {
 		if isPacked || !packed || got != want || len(small.Body) > len(want)/2 {
 			t.Errorf("%s: %d bytes, and compressed %d", at, len(want), len(small.Body))
 		}
-		tags := map[string]string{"identity": plain.Header.Get("Etag"), "gzip": small.Header.Get("Etag")}
+		tags := map[string]string{
+			"identity": plain.Header.Get("Etag"),
+			"gzip":     small.Header.Get("Etag"),
+		}
 		for coding, tag := range tags {
 			for other := range tags {
 				a := h.Send("/"+at, "", "Accept-Encoding: "+other, "If-None-Match: "+tag)

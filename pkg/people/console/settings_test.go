@@ -157,7 +157,10 @@ func TestConfigFiles(t *testing.T) {
 	says(t, html.UnescapeString(h.small(at+"?from=before")),
 		"From “before” to “in use”", `<ins>`, `"format_*", "rm_*"]`, "2 parts differ")
 
-	h.Put(config.Key, `{"mcpServers": {"fs": {"url": "https://fs.example.com", "tokne": "s3cret"}}}`)
+	h.Put(
+		config.Key,
+		`{"mcpServers": {"fs": {"url": "https://fs.example.com", "tokne": "s3cret"}}}`,
+	)
 	h.Put(config.Key+".bak-20261121T210000Z", `{"mcpServers": {}, "tools": {"read_only": true}}`)
 	h.Decide.ConfigFolder = h.Objects
 	h.Open()

@@ -74,18 +74,32 @@ func (c *counted) day() {
 func TestUsagePage(t *testing.T) {
 	c := count(newFixture(t))
 	empty := c.Page(http.StatusOK, "/admin/usage")
-	says(t, empty, "No agent did anything.", "No tool that is locked now was called or found.",
-		"Without any value: calls by tier; calls that were refused or failed; how long requests took.")
+	says(
+		t,
+		empty,
+		"No agent did anything.",
+		"No tool that is locked now was called or found.",
+		"Without any value: calls by tier; calls that were refused or failed; how long requests took.",
+	)
 	lacks(t, empty, "<svg", "Search the log")
 	c.day()
 	page := c.Page(http.StatusOK, "/admin/usage?range=24h")
 	lacks(t, page, "(CloudWatch)")
-	says(t, page, `<h2 id="calls">Calls by tier: 40 `, `<h2 id="trouble">Calls that were refused or failed: 42 `,
+	says(
+		t,
+		page,
+		`<h2 id="calls">Calls by tier: 40 `,
+		`<h2 id="trouble">Calls that were refused or failed: 42 `,
 		`locked</a> <b>18</b> <span class="hint">(pending approval <b>14</b>`,
 		`disabled by config <b>4</b>)`, `not in scope</a> <b>4</b>`,
 		`failed <b>20</b> <span class="hint">(transient <b>10</b>, cancelled <b>10</b>)`,
 		"Searches: <b>14</b>, 7 of them found nothing callable",
-		`href="../admin/tools/mail/send"`, "&lt;eve&gt;", "40 calls", "called 4×, found 14×", `aria-current="page">last 24 hours`)
+		`href="../admin/tools/mail/send"`,
+		"&lt;eve&gt;",
+		"40 calls",
+		"called 4×, found 14×",
+		`aria-current="page">last 24 hours`,
+	)
 	lacks(t, page, "<eve>", "style=", "made:up")
 	if wanted, _, _ := strings.Cut(page, "Most called"); strings.Index(wanted, "fs:format_disk") > strings.Index(wanted, "mail:send") {
 		t.Error("fs:format_disk is not before mail:send")

@@ -51,7 +51,10 @@ func TestDeadAlarms(t *testing.T) {
 		if n := len(f.service.Notices(f.ctx)); n > 0 != (c.condition == state.Degraded) {
 			t.Errorf("%s: %d notices", c.code, n)
 		}
-		if logged := strings.Contains(f.Log.String(), denied.Error()); logged != errors.Is(c.err, denied) {
+		if logged := strings.Contains(f.Log.String(), denied.Error()); logged != errors.Is(
+			c.err,
+			denied,
+		) {
 			t.Errorf("%s: the log has the cause: %v", c.code, logged)
 		}
 		f.Clock.Wait(c.keep - time.Second)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -280,6 +281,10 @@ func TestProbe(t *testing.T) {
 	if got.Total != 2 || got.Severe != 1 || len(got.Tools[0].Findings) != 0 ||
 		len(got.Tools[1].Findings) == 0 {
 		t.Errorf("%+v", got)
+	}
+	if lines := f.Deeds.Lines(); len(lines) != 1 || lines[0].Action != audit.ActionServerProbed ||
+		lines[0].Subject != "server:a" || lines[0].Note != "https://a.example.com" {
+		t.Errorf("the audit has %+v", lines)
 	}
 	_, err = service.Probe(f.ctx, "a", config.Draft{URL: "nothing"}, false)
 	refusedWith(t, "a bad URL", err, http.StatusUnprocessableEntity, "begins with neither")

@@ -1,12 +1,14 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
@@ -88,7 +90,8 @@ func (d *Service) described(
 	return s, warnings, nil
 }
 
-// Probe asks a server for its items, as the draft describes it. One probe runs at a time.
+// Probe asks a server for its items, as the draft describes it. One probe runs at a time. A probe
+// can run a command, so it does not run without its audit event.
 func (d *Service) Probe(
 	ctx context.Context, name string, draft config.Draft, old bool,
 ) (ServerProbe, error) {
@@ -104,6 +107,14 @@ func (d *Service) Probe(
 			"probe is running: try again in 20 seconds")
 	}
 	defer d.probing.Unlock()
+	shown := settingsOf(s)
+	if d.Record(ctx, audit.Line{
+		Action: audit.ActionServerProbed, Subject: audit.AboutServer + ":" + name,
+		Note: cmp.Or(shown.Host, shown.Command),
+	}) != nil {
+		return out, Refuse(http.StatusServiceUnavailable, "nothing was probed, because the audit "+
+			"cannot be written; try again in a minute")
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	o := d.o.Prober.Probe(ctx, s)

@@ -44,7 +44,10 @@ func TestTestMessage(t *testing.T) {
 	if last := o.sender.Targets()[1].Last; last != nil {
 		t.Errorf("another address has the delivery %+v", last)
 	}
-	if _, err := o.sender.Test(t.Context(), all[1].Key, "ann"); !errors.Is(err, notify.ErrNoTarget) {
+	if _, err := o.sender.Test(t.Context(), all[1].Key, "ann"); !errors.Is(
+		err,
+		notify.ErrNoTarget,
+	) {
 		t.Errorf("a target that is gone: %v", err)
 	}
 	o.put(t, event(1))

@@ -35,6 +35,7 @@ const (
 	ActionServerChanged  = "server_changed"       // a person changed a server in the config
 	ActionServerEnabled  = "server_enabled"       // a person enabled a server in the config
 	ActionServerDisabled = "server_disabled"      // a person disabled a server in the config
+	ActionServerProbed   = "server_probed"        // a person started a probe of a described server
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"
 	ActionBackup         = "approvals_backup"     // a copy of the store was made; it has the digests of tokens

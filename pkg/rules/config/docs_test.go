@@ -41,5 +41,7 @@ func TestConfigsOfTheDocs(t *testing.T) {
 
 var (
 	jsonBlock = regexp.MustCompile("(?s)```json\n(.*?)```")
-	isConfig  = regexp.MustCompile(`^\{\s*"(mcpServers|gateway|tools|toolsets|notify|review|audit|stop)"|"mcpServers"`)
+	isConfig  = regexp.MustCompile(
+		`^\{\s*"(mcpServers|gateway|tools|toolsets|notify|review|audit|stop)"|"mcpServers"`,
+	)
 )
