@@ -156,7 +156,11 @@ func (b *Tab) keep(name string, must bool) {
 			beyond := true
 			r, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{
 				CaptureBeyondViewport: &beyond,
-				Clip:                  &page.Viewport{Width: m.CSSContentSize.Width, Height: cmp.Or(float64(b.look.Height), min(m.CSSContentSize.Height, 6000)), Scale: 1},
+				Clip: &page.Viewport{
+					Width:  m.CSSContentSize.Width,
+					Height: cmp.Or(float64(b.look.Height), min(m.CSSContentSize.Height, 6000)),
+					Scale:  1,
+				},
 			})
 			return r.Data, err
 		}

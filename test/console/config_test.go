@@ -34,12 +34,21 @@ func TestConfigPages(t *testing.T) {
 	d.begin(t)
 	d.tab.Goto("/admin/config")
 	d.tab.SeeText("dd", "two people must approve each definition")
-	d.tab.Loads("the first test", func() { d.tab.ClickText("li:nth-child(1) button", "Send a test") })
+	d.tab.Loads(
+		"the first test",
+		func() { d.tab.ClickText("li:nth-child(1) button", "Send a test") },
+	)
 	d.tab.SeeText(".message", "was delivered to notify[0] (slack)")
-	d.tab.Loads("the second test", func() { d.tab.ClickText("li:nth-child(2) button", "Send a test") })
+	d.tab.Loads(
+		"the second test",
+		func() { d.tab.ClickText("li:nth-child(2) button", "Send a test") },
+	)
 	d.tab.SeeText(".problem", "notify[1] (slack) did not get the test message: it answers 410.")
 	d.tab.Everywhere("config-settings")
-	d.tab.Loads("the line of the rule", func() { d.tab.ClickText("a", "mcpServers.web.disabled_tools[0]") })
+	d.tab.Loads(
+		"the line of the rule",
+		func() { d.tab.ClickText("a", "mcpServers.web.disabled_tools[0]") },
+	)
 	d.tab.SeeText(":target", `"disabled_tools": ["rm_*"]`)
 	programtest.WriteConfig(t, dir, strings.Replace(file, `"rm_*"`, `"rm_*", "drop_*"`, 1))
 	const changes = "/admin/config/mcp_config.json?version=in+use&from=before"

@@ -124,9 +124,19 @@ func TestTheme(t *testing.T) {
 			d.tab.Goto("/admin/tools")
 			for look, want := range map[int]string{0: tt.inLight, 1: tt.inDark} {
 				d.tab.Look(browsertest.Looks[look])
-				got := browsertest.Eval[string](d.tab, `getComputedStyle(document.body).backgroundColor`)
+				got := browsertest.Eval[string](
+					d.tab,
+					`getComputedStyle(document.body).backgroundColor`,
+				)
 				if got != want {
-					t.Errorf("%s in look %d, scripts %v: the page is %s, want %s", tt.button, look, scripts, got, want)
+					t.Errorf(
+						"%s in look %d, scripts %v: the page is %s, want %s",
+						tt.button,
+						look,
+						scripts,
+						got,
+						want,
+					)
 				}
 			}
 		}

@@ -15,9 +15,16 @@ type place struct{ name, path string }
 // pages returns the pages of a console before any decision.
 func (d *fixture) pages() []place {
 	server, _, _ := strings.Cut(d.fleet.Word, ":")
-	return append(pagesOf(d.fleet.Update),
-		place{"me", "/admin/me"}, place{"sessions", "/admin/sessions"}, place{"policy", "/admin/policy"},
-		place{"edit-server", "/admin/servers/" + server + "/edit"})
+	return append(
+		pagesOf(d.fleet.Update),
+		place{
+			"me",
+			"/admin/me",
+		},
+		place{"sessions", "/admin/sessions"},
+		place{"policy", "/admin/policy"},
+		place{"edit-server", "/admin/servers/" + server + "/edit"},
+	)
 }
 
 // pagesOf returns the pages for a fleet after its update.

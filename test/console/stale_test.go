@@ -105,7 +105,9 @@ func TestKilledGateway(t *testing.T) {
 	// The gateway decides, and dies before its answer arrives.
 	d.tab.Forgive(`status 409 of `)
 	d.write(d.fleet.New[6])
-	status := browsertest.Eval[int](d.tab, `fetch(document.querySelector("`+approve+`").formAction, {
+	status := browsertest.Eval[int](
+		d.tab,
+		`fetch(document.querySelector("`+approve+`").formAction, {
 		method: "POST", headers: {"HX-Request": "true", Accept: "text/html"},
 		body: new URLSearchParams(new FormData(document.querySelector("#decide"))),
 	}).then(a => a.status)`)

@@ -132,7 +132,8 @@ func TestDeployChecksAlarms(t *testing.T) {
 			t.Errorf("%s: the check ends with %v and prints:\n%s", name, err, out)
 		}
 		n, err := gatesns.NewTopic(emulator.Config(endpoint), c.topic).Confirmed(t.Context())
-		if n != c.receivers || errors.Is(err, object.ErrNotFound) != c.fails || (err != nil) != c.fails {
+		if n != c.receivers || errors.Is(err, object.ErrNotFound) != c.fails ||
+			(err != nil) != c.fails {
 			t.Errorf("%s: the gateway counts %d receivers: %v", name, n, err)
 		}
 		t.Logf("%s", out)

@@ -92,9 +92,16 @@ func (s *stack) checkAlarms() {
 		for alarm := range strings.FieldsSeq(c.alarms) {
 			a := s.alarm(alarm)
 			if values := s.statistic(a); !a.breaches(values) {
-				s.t.Errorf("after %s, the metric %s of %v has the values %v; the alarm %s wants %s %v",
-					c.how, a.MetricName, a.Dimensions, values,
-					alarm, a.ComparisonOperator, a.Threshold)
+				s.t.Errorf(
+					"after %s, the metric %s of %v has the values %v; the alarm %s wants %s %v",
+					c.how,
+					a.MetricName,
+					a.Dimensions,
+					values,
+					alarm,
+					a.ComparisonOperator,
+					a.Threshold,
+				)
 			}
 			local.Until(s.t, alarm+" fires", func() bool {
 				return s.alarm(alarm).StateValue == "ALARM"
