@@ -90,25 +90,30 @@ func afterDeploy(t *testing.T, endpoint, stack string) (string, error) {
 	return string(out), err
 }
 
+// newTopic creates a topic with one subscription, or none if protocol is "", and returns its ARN.
+func newTopic(t *testing.T, endpoint, name, protocol, receiver string) string {
+	t.Helper()
+	topics := sns.NewFromConfig(emulator.Config(endpoint))
+	topic, err := topics.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: &name})
+	require.OK(t, err)
+	if protocol != "" {
+		_, err = topics.Subscribe(t.Context(), &sns.SubscribeInput{
+			TopicArn: topic.TopicArn, Protocol: &protocol, Endpoint: &receiver,
+		})
+		require.OK(t, err)
+	}
+	return *topic.TopicArn
+}
+
 // A deploy reports alarms that reach nobody, with the step. It fails only if the topic does not
 // exist, because a person can confirm a subscription only after the deploy. The admin function
 // counts the same receivers.
 func TestDeployChecksAlarms(t *testing.T) {
 	endpoint := emulator.Start(t)
 	data := emulator.Deploy(t, endpoint, "data", filepath.Join(root, dataFile), nil)
-	topics := sns.NewFromConfig(emulator.Config(endpoint))
-	create := func(name, protocol, receiver string) string {
-		topic, err := topics.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: &name})
-		require.OK(t, err)
-		_, err = topics.Subscribe(t.Context(), &sns.SubscribeInput{
-			TopicArn: topic.TopicArn, Protocol: &protocol, Endpoint: &receiver,
-		})
-		require.OK(t, err)
-		return *topic.TopicArn
-	}
 	// The emulator confirms mailboxes itself.
-	confirmed := create("confirmed", "email", "ops@example.com")
-	pending := create("pending", "http", "http://127.0.0.1:9/")
+	confirmed := newTopic(t, endpoint, "confirmed", "email", "ops@example.com")
+	pending := newTopic(t, endpoint, "pending", "http", "http://127.0.0.1:9/")
 	const missing = "arn:aws:sns:us-east-1:000000000000:missing"
 	for _, c := range []struct {
 		topic, want string // "": nothing about the alarms

@@ -38,14 +38,20 @@ type datum struct {
 	Dimensions       []dimension
 }
 
-// checkAlarms breaks the stack in four ways. Before, the metric of each alarm is below the
-// threshold. After it, the metric with the dimensions of the alarm reaches the threshold, and the
-// alarm fires. The function behind /mcp must have 128 MB.
+// checkAlarms checks that health says that nobody gets the alarms. It then breaks the stack in four
+// ways. Before, the metric of each alarm is below the threshold. After it, the metric with the
+// dimensions of the alarm reaches the threshold, and the alarm fires. The function behind /mcp must
+// have 128 MB, and the topic of the alarms no subscription.
 //
 // The emulator counts the errors of functions itself. It does not read metrics from log lines, so
 // the test reads them from the log groups as CloudWatch does, and puts them into the emulator.
 func (s *stack) checkAlarms() {
 	s.t.Helper()
+	var health struct{ Reasons []struct{ Code string } }
+	s.Ask(http.StatusOK, "/admin/health", nil, &health)
+	if !strings.Contains(fmt.Sprint(health), "alarm_topic_unconfirmed") {
+		s.t.Errorf("health with a topic without subscriptions: %v", health)
+	}
 	bulky := make([]json.RawMessage, 30)
 	for i := range bulky {
 		text := strings.Repeat(fmt.Sprintf("Text %d. ", i), 12_000)

@@ -87,7 +87,8 @@ func TestDeployedStack(t *testing.T) {
 		t.Errorf("audit after the updates: %s", text)
 	}
 	s.checkSignIn(server.URL)
-	s.checkAdopting(parameters+" MemorySize=128", call, server.URL)
+	parameters += " MemorySize=128 AlarmTopicArn=" + newTopic(t, s.endpoint, "alarms", "", "")
+	s.checkAdopting(parameters, call, server.URL)
 	s.checkAlarms()
 }
 
