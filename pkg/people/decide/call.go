@@ -108,7 +108,7 @@ func (d *Service) CheckCall(ctx context.Context, q CallQuery) (identity.Agent, e
 		return identity.Agent{}, Refuse(http.StatusNotImplemented, "agents' calls do not run in "+
 			"this process, and nothing was called: call the tool at /mcp with an agent token")
 	case len(q.Arguments) > 0 && (err != nil || object == nil):
-		return identity.Agent{}, invalid("arguments is no JSON object, such as " +
+		return identity.Agent{}, invalid("arguments must be a JSON object, such as " +
 			`{"path": "a.txt"}; nothing was called`)
 	case q.Agent == "":
 		return SearchQuery{}.hypothetical("")

@@ -84,8 +84,8 @@ func TestCall(t *testing.T) {
 		t.Errorf("the server got %+v", sent)
 	}
 	for args, want := range map[string]string{
-		`{"a":1,"a":2}`: "the call failed: ", `[1]`: "arguments is no JSON object",
-		`"x"`: "arguments is no JSON", `null`: "arguments is no JSON", `{`: "arguments is no JSON",
+		`{"a":1,"a":2}`: "the call failed: ", `[1]`: "arguments must be a JSON object",
+		`"x"`: "arguments must be", `null`: "arguments must be", `{`: "arguments must be",
 	} {
 		_, err := f.service.Call(f.ctx, decide.CallQuery{Tool: "fs:wipe", Arguments: []byte(args)})
 		if e, ok := errors.AsType[*decide.Error](err); !ok ||
