@@ -167,6 +167,11 @@ func TestTwoClicks(t *testing.T) {
 		{"find a setting", "docs/settings.md", "setting"},
 		{"find what a metric means", "docs/metrics.md", "metric"},
 		{"report a vulnerability", "SECURITY.md", "vulnerability"},
+		{"know why a tool is locked", "docs/troubleshooting.md", "locked"},
+		{"see who called what", "docs/audit.md", "called"},
+		{"stop an agent", "docs/stop.md", "stop an agent"},
+		{"rotate a key", "docs/operate.md", "rotate a key"},
+		{"know what it costs", "docs/cost.md", "cost"},
 	} {
 		if !leadsTo(all, "README.md", task.page, task.word, 2) {
 			t.Errorf(
