@@ -59,7 +59,7 @@ type kind struct {
 // kinds returns the codes. docs/doctor.md describes the symptom, the cause and the remedy of each.
 func kinds() map[string]kind {
 	all := map[string]kind{
-		"settings":       {Fault, "Correct the named environment variables; docs/authentication-reference.md and docs/serve.md explain them."},
+		"settings":       {Fault, "Correct the named environment variables; docs/settings.md explains them."},
 		"config_fault":   {Fault, "Correct the file. Until then the last good version stays in use, if there is one."},
 		"config_warning": {Warning, "Correct the file, or leave it if it is intended."},
 		"policy_fault":   {Fault, "Correct the file. Until then the last good version stays in use, if there is one."},
