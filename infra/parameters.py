@@ -45,7 +45,7 @@ def faults(known, given, kept, drop):
     """Returns a sentence for each setting that the deploy would lose."""
     for name in given:
         if name in REMOVED and name not in known:
-            yield f"{name} is no longer a parameter: {REMOVED[name][1]}, and remove {name} from your settings."
+            yield f"{name} is no longer a parameter: {REMOVED[name][1]}. Remove {name} from your settings."
         elif name not in known:
             yield f"{name} is no parameter of template.yaml. Correct the name; SAM would ignore it."
     for name, value in kept.items():

@@ -48,9 +48,9 @@ func TestUpgrade(t *testing.T) {
 	before := filepath.Join(earlier, dataFile)
 	outputs := emulator.Deploy(t, s.endpoint, s.name+"-data", before, data)
 	parameters := "AuthMode=token BootstrapSha256=" + token.Digest(adminToken) +
-		" AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)'" +
+		" AllowedNetworks=127.0.0.0/8 SyncSchedule='rate(1 hour)'" +
 		" ExistingBucket=" + outputs["BucketName"] + " ExistingTable=" + outputs["TableName"]
-	s.deployFrom(earlier, parameters)
+	s.deployFrom(earlier, parameters+" SavedQueries=false")
 	s.make("push-config", "DIR="+s.shops(server.URL, other.URL), "BUCKET="+s.outputs["BucketName"])
 	u := &upgrade{stack: s, t: t}
 	u.fill()
@@ -77,7 +77,9 @@ func TestUpgrade(t *testing.T) {
 	s.Ask(http.StatusOK, "/admin/stop", `{"agent":"robot","reason":"by the new version"}`, nil)
 	u.check("after new decisions", true)
 
-	u.during("return of the functions", func() { s.deployFrom(earlier, parameters) })
+	u.during("return of the functions", func() {
+		s.deployFrom(earlier, parameters+" SavedQueries=false")
+	})
 	u.check("after the return", true)
 }
 
