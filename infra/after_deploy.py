@@ -34,7 +34,7 @@ def bucket_faults(name):
 def table_faults(name):
     table = boto3.client("dynamodb").describe_table(TableName=name)["Table"]
     if "decisions" not in [index["IndexName"] for index in table.get("GlobalSecondaryIndexes", [])]:
-        yield f"the table {name} has no index decisions, so the gateway cannot read decisions. Deploy with a table that infra/data.yaml made, or a copy of it"
+        yield f"the table {name} has no index decisions, so the gateway cannot read decisions. Deploy with ExistingTable and the name of a table that a stack of the gateway made, or of a copy"
 
 
 def topic_faults(arn):
@@ -55,44 +55,47 @@ def topic_faults(arn):
         )
 
 
-def faults(name, check):
+def faults(name, check, parameter=""):
     """Returns the faults of a part of the stack. One that does not exist is a fault; a refused check is only reported."""
     try:
         return list(check(name))
     except ClientError as e:
         if e.response["Error"]["Code"] in ("NoSuchBucket", "ResourceNotFoundException"):
-            return [f"{name} does not exist, so the gateway cannot work. Restore it (docs/operate.md), or deploy with the name of the one that exists"]
+            return [f"{name} does not exist, so the gateway cannot work. Restore it (docs/operate.md), or deploy with {parameter} and the name of the one that exists"]
         print(f"{name} was not checked: {e}", file=sys.stderr)
     except BotoCoreError as e:
         print(f"{name} was not checked: {e}", file=sys.stderr)
     return []
 
 
-def sync(function):
+def sync(function, bucket):
     # A sync takes at most 900 s. A second request would start a second sync.
     client = boto3.client("lambda", config=Config(read_timeout=910, retries={"total_max_attempts": 1}))
     answer = client.invoke(FunctionName=function, Payload=b"{}")
     result = json.load(answer["Payload"])
     if "FunctionError" in answer:
-        return f"the sync failed: {result.get('errorMessage', 'no reason')}; {LATER}. A new stack needs a config first: portcullis aws push"
+        if not boto3.client("s3").list_objects_v2(Bucket=bucket, Prefix="config/mcp_config.json")["KeyCount"]:
+            return f"the sync found no config in the bucket. Push a config, which starts the next sync: portcullis aws push --dir FOLDER --bucket {bucket}"
+        return f"the sync failed: {result.get('errorMessage', 'no reason')}; {LATER}"
     if result.get("planned"):
         return f"workers load {result['planned']} servers now, and then the new version stores the catalog"
     return f"the new version synced: {len(result.get('servers', []))} servers, {result.get('tools', 0)} tools"
 
 
+if len(sys.argv) != 2:
+    sys.exit("name the stack: python3 infra/after_deploy.py STACK")
 try:
     stack = boto3.client("cloudformation").describe_stacks(StackName=sys.argv[1])["Stacks"][0]
 except (BotoCoreError, ClientError) as e:
-    print(f"no sync was started: {e}; {LATER}", file=sys.stderr)
-    sys.exit()
+    sys.exit(f"nothing was checked and no sync was started: {e}. Name a deployed stack, and use the credentials and the region of its deploy")
 outputs = {o["OutputKey"]: o["OutputValue"] for o in stack["Outputs"]}
 try:
-    print(sync(outputs["SyncFunctionName"]))
+    print(sync(outputs["SyncFunctionName"], outputs["BucketName"]))
 except KeyError:
     print(f"the stack has no output SyncFunctionName, so no sync was started; {LATER}", file=sys.stderr)
 except (BotoCoreError, ClientError, ValueError) as e:
     print(f"no sync was started, or its end is unknown: {e}; {LATER}", file=sys.stderr)
-found = faults(outputs["BucketName"], bucket_faults) + faults(outputs["TableName"], table_faults)
+found = faults(outputs["BucketName"], bucket_faults, "ExistingBucket") + faults(outputs["TableName"], table_faults, "ExistingTable")
 if "AlarmTopic" in outputs:
     found += faults(outputs["AlarmTopic"], topic_faults)
 if found:

@@ -53,11 +53,11 @@ func TestDeployChecksData(t *testing.T) {
 			})
 			return err
 		}},
-		{"no table", "does not exist", func(t *testing.T, o map[string]string) error {
+		{"no table", "or deploy with ExistingTable and the name", func(t *testing.T, o map[string]string) error {
 			_, err := table.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String(o["TableName"])})
 			return err
 		}},
-		{"no bucket", "does not exist", func(t *testing.T, o map[string]string) error {
+		{"no bucket", "or deploy with ExistingBucket and the name", func(t *testing.T, o map[string]string) error {
 			_, err := bucket.DeleteBucket(t.Context(), &s3.DeleteBucketInput{Bucket: aws.String(o["BucketName"])})
 			return err
 		}},
@@ -75,6 +75,10 @@ func TestDeployChecksData(t *testing.T) {
 				t.Logf("%s", out)
 			}
 		})
+	}
+	out, err := afterDeploy(t, endpoint, "mistyped")
+	if err == nil || !strings.Contains(out, "nothing was checked and no sync was started") {
+		t.Errorf("the check of no stack ends with %v and prints:\n%s", err, out)
 	}
 }
 

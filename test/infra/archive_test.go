@@ -43,14 +43,19 @@ func TestArchive(t *testing.T) {
 		"AllowedNetworks=127.0.0.0/8", "RollOut=none",
 	}
 	s.deploy(first, parameters...)
+	after := filepath.Join(first, "infra", "after_deploy.py")
+	check := func(want string) {
+		t.Helper()
+		said := command(t, s.env, filepath.Join(filepath.Dir(sam(t)), "python"), after, s.name)
+		if !strings.Contains(said, want) {
+			t.Errorf("the check of the archive prints %q, want %q", said, want)
+		}
+	}
+	check("the sync found no config in the bucket. Push a config")
 	s.run("s3 cp %s s3://%s/config/mcp_config.json", config, s.outputs["BucketName"])
 	local.Until(t, "the upload of a config starts a sync", func() bool { return s.synced() == 1 })
 	s.checkServes("v1.0.0", 1)
-	after := filepath.Join(first, "infra", "after_deploy.py")
-	said := command(t, s.env, filepath.Join(filepath.Dir(sam(t)), "python"), after, s.name)
-	if !strings.Contains(said, "the new version synced: 1 servers, 1 tools") {
-		t.Errorf("the check of the archive prints %q", said)
-	}
+	check("the new version synced: 1 servers, 1 tools")
 
 	for _, next := range []struct {
 		folder, version string
