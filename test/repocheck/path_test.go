@@ -113,6 +113,12 @@ func onPath(page string, s, next stop) string {
 func TestKinds(t *testing.T) {
 	noTask := regexp.MustCompile(`^# (The|A|An|How|What|Why|[A-Z][a-z]+ing)\b`)
 	all := pages(t)
+	for path, page := range all {
+		n := strings.Count(page, "\n")
+		if strings.HasPrefix(path, "docs/design/") && n > maxPageLines {
+			t.Errorf("%s has %d lines, want <= %d: move a part to a page of its own", path, n, maxPageLines)
+		}
+	}
 	for _, s := range readPath(t) {
 		page := all["docs/"+s.file]
 		if n := strings.Count(page, "\n"); s.kind != "Reference" && n > maxPageLines {
