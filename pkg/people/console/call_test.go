@@ -94,7 +94,7 @@ func TestCallPageRefuses(t *testing.T) {
 		field, value, says string
 		status             int
 	}{
-		{"arguments", "[1]", "Arguments is no JSON object", invalid},
+		{"arguments", "[1]", "Arguments must be a JSON object", invalid},
 		{"arguments", `{"a":1,"a":2}`, "The call failed: ", invalid},
 		{"agent", "token:gone", `Agent: the gateway does not know what "token:gone" may call`, invalid},
 		{"tool", "", "Nothing was called: name the tool", invalid},

@@ -21,6 +21,14 @@ type pointer struct {
 	View    string // the view that has its place
 }
 
+// pointersOf returns findings of a definition that is on no page, so without links.
+func pointersOf(found []decide.Finding) (out []pointer) {
+	for _, f := range found {
+		out = append(out, pointer{Message: f.Message, Severe: f.Severe, Where: f.Where})
+	}
+	return out
+}
+
 // textIn returns the text that contains a finding, and the view that shows this text.
 func textIn(kind tool.Kind, f decide.Finding) (text, view string) {
 	text = f.Where

@@ -243,6 +243,7 @@ var shared = sync.OnceValue(func() *template.Template {
 	funcs := template.FuncMap{
 		"readable": review.Readable, "shorten": shorten, "noteOf": noteOf, "words": words,
 		"verb": verb, "chip": chipOf, "span": spanOf, "why": lockedWhy, "spark": spark,
+		"pointers": pointersOf,
 	}
 	return template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 })

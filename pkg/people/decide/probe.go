@@ -78,7 +78,7 @@ func (d *Service) described(
 	}
 	cfg, err := config.Parse(data)
 	if err != nil {
-		return s, nil, invalid("%s", faultText(err))
+		return s, nil, invalid("the entry has faults: %s", faultText(err))
 	}
 	at := config.JoinPath("mcpServers", name)
 	for _, w := range cfg.Warnings {
