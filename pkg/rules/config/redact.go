@@ -45,6 +45,8 @@ func Redact(data []byte) []byte {
 			}
 		case !slices.Contains(shownKeys[""], name):
 			r.hide(n)
+		default:
+			r.credentials(name, n)
 		}
 	}
 	r.out.Write(data[r.done:])
@@ -86,6 +88,8 @@ func (r *redactor) members(n *rawjson.Node, part string, of map[string]func(*raw
 			do(kid)
 		case !slices.Contains(shownKeys[part], name):
 			r.hide(kid)
+		default:
+			r.credentials(name, kid)
 		}
 	}
 }
@@ -96,6 +100,22 @@ func (r *redactor) hide(n *rawjson.Node) {
 		r.hide(kid)
 	}
 	if len(n.Kids) == 0 && !isEmpty(n) && !onlyReferences(n.Text) {
+		r.replace(n, hidden)
+	}
+}
+
+// credentials hides the values in n that are credentials by their name or form. People may see the
+// other values, but somebody may have put a secret beside them.
+func (r *redactor) credentials(name string, n *rawjson.Node) {
+	for key, kid := range n.All() {
+		r.credentials(key, kid)
+	}
+	if n.Array() {
+		for _, kid := range n.Kids {
+			r.credentials(name, kid)
+		}
+	}
+	if n.Kind == '"' && secret.IsCredential(name, n.Text) && !onlyReferences(n.Text) {
 		r.replace(n, hidden)
 	}
 }

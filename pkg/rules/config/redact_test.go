@@ -17,7 +17,9 @@ func TestRedact(t *testing.T) {
   "ps": "s3cret"},
  "notify": [{"type": "slack", "url": "https://hooks.example.com/s3cret"},
   {"type": "webhook", "url": "${env:HOOK}", "secret": "whsec_s3cret", "events": ["new"]}, "s3cret"],
- "tools": {"disabled": ["web:x"]}, "tolos": {"a": {"b": "s3cret"}, "c": true}
+ "tools": {"disabled": ["web:x"], "api_key": ["s3cret"]},
+ "gateway": {"a": {"password": "s3cret", "token": "${env:T}"}, "b": "https://u:s3cret@a.example"},
+ "tolos": {"a": {"b": "s3cret"}, "c": true}
 }`
 	const want = `{"mcpServers": {
   "web": {"url": "https://web.example.com/[secret]", "headers": {
@@ -31,7 +33,9 @@ func TestRedact(t *testing.T) {
   "ps": "[secret]"},
  "notify": [{"type": "slack", "url": "[secret]"},
   {"type": "webhook", "url": "${env:HOOK}", "secret": "[secret]", "events": ["new"]}, "[secret]"],
- "tools": {"disabled": ["web:x"]}, "tolos": {"a": {"b": "[secret]"}, "c": "[secret]"}
+ "tools": {"disabled": ["web:x"], "api_key": ["[secret]"]},
+ "gateway": {"a": {"password": "[secret]", "token": "${env:T}"}, "b": "[secret]"},
+ "tolos": {"a": {"b": "[secret]"}, "c": "[secret]"}
 }`
 	if got := string(Redact([]byte(file))); got != want {
 		t.Errorf("got %s", got)
