@@ -84,6 +84,28 @@ func TestPhone(t *testing.T) {
 		t.Error("the menu is open on the next page")
 	}
 
+	for _, path := range []string{"/admin/tools", "/admin/audit?kind=deed"} {
+		tab.Goto(path)
+		before := len(tab.Texts(".filters label"))
+		if before != 1 { // the search, or the filter with a value
+			t.Errorf("%s shows %d filters", path, before)
+		}
+		tab.Click(".filters summary")
+		tab.Everywhere("phone-filters")
+		if len(tab.Texts(".filters label")) == before {
+			t.Errorf("%s has no more filters", path)
+		}
+	}
+	tab.Look(browsertest.Looks[2])
+	tab.Goto("/admin/requests/" + made.Requests[0].Request)
+	high := browsertest.Eval[float64](tab,
+		`document.querySelector("#decide").getBoundingClientRect().height`)
+	if high > 70 {
+		t.Errorf("at 320 px the bar is %.0f px high, not one line", high)
+	}
+	tab.Shot("phone-request-320")
+	tab.Look(phone)
+
 	// Tap 1 is the link of the notification, and tap 2 the button.
 	tapped := time.Now()
 	tab.Goto("/admin/requests/" + made.Requests[0].Request)

@@ -95,6 +95,9 @@ func TestSessionEndsWhileTyping(t *testing.T) {
 	tab.Forgive(`status 401 of .*/assign_ticket`)
 	answered(tab, "the late form", func() { tab.Click(`button[value=approve]`) })
 	tab.SeeText(".problem", "You are no longer signed in, and nothing was done")
+	if shown := tab.Texts(".top, footer"); len(shown) != 1 || strings.Contains(shown[0], "kim") {
+		t.Errorf("around the sign-in, a signed-out person sees %q", shown)
+	}
 	tab.Everywhere("login-late")
 	tab.Fill(`input[name=key]`, p.Admin)
 	tab.Loads("the key", func() { tab.Click("main button") })

@@ -118,6 +118,7 @@ func TestColumnsOfTheTable(t *testing.T) {
 	head := regexp.MustCompile(`<thead>.*</thead>`).FindString(page)
 	lacks(t, head, "Status", "Tier", "Since", "Kind")
 	says(t, page, "Every row here:", "not annotated</span>, which counts as destructive")
+	lacks(t, page, "· since ")
 	if n := strings.Count(page, ">new<"); n != 1 {
 		t.Errorf("the page says %d times that a definition is new", n)
 	}

@@ -163,6 +163,7 @@
       return;
     }
     if (sent(e)) {
+      if (d.xhr.status === 401) all(".top > :not(.brand), footer").forEach((x) => x.remove()); // as on the page of the sign-in
       const page = moved(d.serverResponse, d.xhr.responseURL);
       if (d.shouldSwap = !!page) d.serverResponse = page;
       else notSent(sent(e), "the gateway does not answer as it should (status " + d.xhr.status + ")");
