@@ -73,6 +73,11 @@ func pagesOf(u fleettest.Update) []place {
 func TestPages(t *testing.T) {
 	d := open(t, small())
 	d.look(d.pages())
+	d.tab.Goto("/admin/config") // two of the servers are not available
+	d.tab.SeeText("main h2", "To fix")
+	if marks := d.tab.Texts("main li .chip.ok"); len(marks) > 0 {
+		t.Errorf("a fault has the mark %q", marks)
+	}
 }
 
 // look checks pages in each of [browsertest.Looks].
