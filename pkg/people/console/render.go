@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -115,6 +116,23 @@ func (p *Page) At(below string) string { return p.Root + strings.TrimSuffix("adm
 // Snippet returns a text to copy, with its title.
 func (p *Page) Snippet(title, text string) struct{ Title, Text string } {
 	return struct{ Title, Text string }{title, text}
+}
+
+// A piece is a part of a text. Link is the address of the page that the part names, or "".
+type piece struct{ Text, Link string }
+
+// pageNames matches the addresses of pages in the reasons of health.
+var pageNames = regexp.MustCompile(`/admin/(servers|usage|config)\b`)
+
+// Linked returns the pieces of a text that names pages.
+func (p *Page) Linked(text string) (all []piece) {
+	from := 0
+	for _, at := range pageNames.FindAllStringIndex(text, -1) {
+		name := text[at[0]:at[1]]
+		all = append(all, piece{Text: text[from:at[0]]}, piece{name, p.Root + name[1:]})
+		from = at[1]
+	}
+	return append(all, piece{Text: text[from:]})
 }
 
 // Asset returns the address of one of our assets.

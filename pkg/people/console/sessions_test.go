@@ -73,7 +73,7 @@ func TestHealthPage(t *testing.T) {
 	h.Put(config.Key, `{"mcpServers":{},"oops":1}`)
 	h.Sync()
 	page := h.Page(http.StatusOK, "/admin/health")
-	says(t, page, "degraded", "Severity", `<time datetime="2026-11-20`, `data-th="Next step"`, `<span class="chip denied">denied</span> 1`, `<span class="chip available">available</span> 1`)
+	says(t, page, "degraded", "State", `<a href="../admin/servers">/admin/servers</a> says why`, `<time datetime="2026-11-20`, `data-th="Next step"`, `<span class="chip denied">denied</span> 1`, `<span class="chip available">available</span> 1`)
 	says(t, h.Page(http.StatusOK, "/admin/servers"), `href="../admin/health"`)
 	says(t, h.Page(http.StatusOK, "/admin/config"), `href="../admin/health"`)
 }
