@@ -41,9 +41,8 @@ func (c *Console) policy(w http.ResponseWriter, r *http.Request) {
 		d, err := c.o.Service.PreviewPolicy(r.Context(), p.Text)
 		if p.Shown = err == nil; err != nil {
 			e := c.o.Service.Explain(r.Context(), "policy", err)
-			status, p.Problem, p.Faults = e.Status, sentence(
-				e.Detail,
-			), e.Parts[:min(len(e.Parts), maxRows)]
+			status, p.Problem = e.Status, sentence(e.Detail)
+			p.Faults = e.Parts[:min(len(e.Parts), maxRows)]
 		} else {
 			p.Rules = changesOf(
 				policyChange{What: "Added rules", Names: d.Rules.Added},
@@ -53,11 +52,7 @@ func (c *Console) policy(w http.ResponseWriter, r *http.Request) {
 				policyChange{What: "Denied to every agent", Names: d.Tools.Denied},
 				policyChange{What: "Denied to some agents", Names: d.Tools.DeniedSome},
 				policyChange{What: "No longer denied", Names: d.Tools.Freed},
-				policyChange{
-					What:  "Denied only to some agents, now to all",
-					Names: d.Tools.FreedSome,
-				},
-			)
+				policyChange{What: "Now denied only to some agents", Names: d.Tools.FreedSome})
 		}
 	}
 	c.render(w, r, status, "policy", p)

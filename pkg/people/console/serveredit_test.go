@@ -234,25 +234,13 @@ func TestPolicyPage(t *testing.T) {
 		}
 		return a.Body
 	}
-	body := preview(
-		http.StatusOK,
-		"@id(\"x\")\r\nforbid (principal, action, resource == Tool::\"mail:send\");",
-	)
-	says(
-		t,
-		body,
-		"Denied to every agent: 1",
-		"<li>mail:send",
-		"No longer denied: 1",
-		"<li>mail:read_drafts",
-		"Added rules: x",
-		"Removed rules: no-drafts",
-	)
-	says(
-		t,
-		preview(http.StatusUnprocessableEntity, "forbid <("),
-		"The policy has faults",
-		"<li>1:",
-		"forbid &lt;(</textarea>",
-	)
+	body := preview(http.StatusOK,
+		"@id(\"x\")\r\nforbid (principal, action, resource == Tool::\"mail:send\");")
+	says(t, body, "Denied to every agent: 1", "<li>mail:send", "No longer denied: 1",
+		"<li>mail:read_drafts", "Added rules: x", "Removed rules: no-drafts")
+	body = preview(http.StatusOK, `forbid (principal == Agent::"token:x", action,
+		resource == Tool::"mail:read_drafts");`)
+	says(t, body, "Now denied only to some agents: 1", "<li>mail:read_drafts")
+	says(t, preview(http.StatusUnprocessableEntity, "forbid <("),
+		"The policy has faults", "<li>1:", "forbid &lt;(</textarea>")
 }
