@@ -3,7 +3,6 @@ package boot
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
@@ -21,10 +20,10 @@ const probeEnd = 2 * time.Second
 // gateway sends to it, so the client resolves only the references that the config in use already
 // has for the same scheme and host, and it has no sign-ins.
 func (p *Program) Probe(ctx context.Context, s config.Server) outcome.Outcome {
-	known := hostSecrets{from: p.secrets, host: hostOf(s), known: map[string]bool{}}
+	known := hostSecrets{from: p.secrets, host: config.HostOf(s.URL), known: map[string]bool{}}
 	if cfg := p.States.Load(ctx).Config; cfg != nil && known.host != "" {
 		for _, other := range cfg.Servers {
-			if hostOf(other) == known.host {
+			if config.HostOf(other.URL) == known.host {
 				known.add(other.Headers)
 			}
 		}
@@ -43,15 +42,6 @@ func (p *Program) Probe(ctx context.Context, s config.Server) outcome.Outcome {
 	target := catalog.Target(s, outcome.Outcome{})
 	target.Once = true // a person waits, and can try again
 	return client.Load(ctx, target)
-}
-
-// hostOf returns scheme and host of a server; "" if it is a program.
-func hostOf(s config.Server) string {
-	u, err := url.Parse(s.URL)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
 }
 
 // hostSecrets is a [secret.Source] with only the references that the config has for a host.
@@ -74,11 +64,8 @@ func (h hostSecrets) add(values config.Values) {
 // Secret implements [secret.Source].
 func (h hostSecrets) Secret(ctx context.Context, ref string) (string, error) {
 	if !h.known[ref] {
-		return "", fmt.Errorf(
-			"a probe does not read ${%s}: the config in use has it for no server at "+
-				"this host",
-			ref,
-		)
+		return "", fmt.Errorf("a probe does not read ${%s}: the config in use has it for no "+
+			"server at this host", ref)
 	}
 	return h.from.Secret(ctx, ref)
 }

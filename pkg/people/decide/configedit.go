@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -197,22 +196,13 @@ func (c StoredConfig) checkKept(name string, draft config.Draft) error {
 	}
 	moves := !isKept(draft.Command) || was.Command != nil && draft.Cwd != was.Command.Dir
 	if was.Command == nil {
-		moves = draft.URL != config.Unchanged && hostOf(draft.URL) != hostOf(was.URL)
+		moves = draft.URL != config.Unchanged && config.HostOf(draft.URL) != config.HostOf(was.URL)
 	}
 	if moves && draft.KeepsValue() {
 		return invalid("the server gets another host or command, so no value can stay unchanged: " +
 			"write the headers or variables again, secrets as references")
 	}
 	return nil
-}
-
-// hostOf returns scheme and host of a URL.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
 }
 
 // keepValues returns an object in which the member of the same name of was replaces

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
@@ -83,8 +82,8 @@ func settingsOf(c config.Server) Settings {
 	}
 	if p := c.Command; p != nil {
 		out.Command, out.Cwd, out.Env = p.Display(), p.Dir, slices.Sorted(maps.Keys(p.Env))
-	} else if u, err := url.Parse(c.URL); err == nil {
-		out.Host = u.Scheme + "://" + u.Host
+	} else {
+		out.Host = config.HostOf(c.URL)
 	}
 	for _, o := range c.Annotations {
 		out.Annotations = append(out.Annotations, o.Glob)

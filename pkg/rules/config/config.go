@@ -7,6 +7,7 @@
 package config
 
 import (
+	"net/url"
 	"slices"
 	"time"
 
@@ -116,6 +117,15 @@ type Gateway struct {
 type Programs struct {
 	MaxPerAgent int      // processes that run for one agent, over all servers; default 24, at most 64
 	Env         []string // names of further variables of the gateway that every program gets
+}
+
+// HostOf returns scheme and host of a server's URL; "" if there is none, as for a program.
+func HostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // ApprovalOf returns the approval mode of the server's items of a kind.

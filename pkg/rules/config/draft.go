@@ -89,11 +89,7 @@ func addPairs(entry *rawjson.Object, member, what, sep string, all []string) err
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		switch {
 		case name == "" || !found && sep == ":":
-			return fmt.Errorf(
-				"a %s has the form NAME%sVALUE",
-				what,
-				sep,
-			) // the value may be a secret
+			return fmt.Errorf("a %s has the form NAME%sVALUE", what, sep) // one may be a secret
 		case !found:
 			value = "${env:" + name + "}"
 		case out.Get(name) != nil:
